@@ -131,7 +131,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     const std::string& domain = n.domain();
     if (functions.contains({domain, n.op_type()})) return;
     check_switches(n);
-    const bool runs = !options.supported || options.supported(domain, n.op_type());
+    const bool runs = !options.supported || options.supported(domain, n.op_type()) || is_microsoft_call(n);
     const auto version = imports.find(domain);
     const auto* schema = version == imports.end()
                              ? nullptr

@@ -177,6 +177,91 @@ void dynamic_quantize_lstm(InferenceContext& c) {
   set(2, {&directions, &batch, &hidden});
 }
 
+// input [B, S, K], weights [K, 3 * H] or [K, q + k + v] → y [B, S, v], present
+template <int type> void attention_shape(InferenceContext& c) {
+  for (size_t i = 0; i < c.getNumOutputs(); ++i) onnx::propagateElemTypeFromInputToOutput(c, type, i);
+  if (!has_shape(c, 0) || !has_shape(c, 1) || shape(c, 0).dim_size() != 3 || shape(c, 1).dim_size() != 2) return;
+  TensorShapeProto out = shape(c, 0);
+  auto* width = out.mutable_dim(2);
+  const auto* sizes = c.getAttribute("qkv_hidden_sizes");
+  width->Clear();
+  if (sizes && sizes->ints_size() == 3)
+    width->set_dim_value(sizes->ints(2));
+  else if (shape(c, 1).dim(1).has_dim_value())
+    width->set_dim_value(shape(c, 1).dim(1).dim_value() / 3);
+  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
+}
+
+// query [B, S, H], or with keys and values beside it in [B, S, heads, 3, D]; value [B, L, V] or [B, heads, L, D]
+void multi_head_attention_shape(InferenceContext& c) {
+  for (size_t i = 0; i < c.getNumOutputs(); ++i) onnx::propagateElemTypeFromInputToOutput(c, 0, i);
+  if (!has_shape(c, 0) || shape(c, 0).dim_size() < 3) return;
+  TensorShapeProto out;
+  *out.add_dim() = shape(c, 0).dim(0);
+  *out.add_dim() = shape(c, 0).dim(1);
+  auto* width = out.add_dim();
+  const bool has_value = c.getNumInputs() > 2 && has_shape(c, 2);
+  if (has_value && shape(c, 2).dim_size() == 3)
+    *width = shape(c, 2).dim(2);
+  else if (shape(c, 0).dim_size() == 3 && !has_value)
+    *width = shape(c, 0).dim(2);
+  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
+}
+
+// query [B, S, heads * D], or with keys and values behind it
+void group_query_attention_shape(InferenceContext& c) {
+  for (size_t i = 0; i < c.getNumOutputs(); ++i)
+    onnx::propagateElemTypeFromInputToOutput(c, i == 1 || i == 2 ? (c.getInputType(3) ? 3 : 0) : 0, i);
+  if (!has_shape(c, 0) || shape(c, 0).dim_size() != 3) return;
+  TensorShapeProto out = shape(c, 0);
+  const int64_t heads = onnx::getAttribute(c, "num_heads", 0), kv_heads = onnx::getAttribute(c, "kv_num_heads", 0);
+  if (c.getInputType(1) == nullptr && heads > 0 && kv_heads >= 0 && out.dim(2).has_dim_value())
+    out.mutable_dim(2)->set_dim_value(out.dim(2).dim_value() / (heads + 2 * kv_heads) * heads);
+  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
+}
+
+// ids [B, S] and a table [words, H] at input 2 → [B, S, H], [B], [B, S, H]
+template <int type> void embed_shape(InferenceContext& c) {
+  onnx::propagateElemTypeFromInputToOutput(c, type, 0);
+  if (c.getNumOutputs() > 1) onnx::updateOutputElemType(c, 1, onnx::TensorProto::INT32);
+  if (c.getNumOutputs() > 2) onnx::propagateElemTypeFromInputToOutput(c, type, 2);
+  if (!has_shape(c, 0) || !has_shape(c, 2) || shape(c, 0).dim_size() != 2 || shape(c, 2).dim_size() != 2) return;
+  TensorShapeProto out = shape(c, 0), batch;
+  *batch.add_dim() = out.dim(0);
+  *out.add_dim() = shape(c, 2).dim(1);
+  for (const size_t i : {size_t{0}, size_t{2}})
+    if (i < c.getNumOutputs()) *c.getOutputType(i)->mutable_tensor_type()->mutable_shape() = out;
+  if (c.getNumOutputs() > 1) *c.getOutputType(1)->mutable_tensor_type()->mutable_shape() = batch;
+}
+
+void matmul_n_bits_shape(InferenceContext& c) {
+  onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
+  if (!has_shape(c, 0) || shape(c, 0).dim_size() == 0) return;
+  TensorShapeProto out = shape(c, 0);
+  const int64_t n = onnx::getAttribute(c, "N", 0);
+  if (n < 1) fail_shape_inference("N is ", n);
+  out.mutable_dim(out.dim_size() - 1)->Clear();
+  out.mutable_dim(out.dim_size() - 1)->set_dim_value(n);
+  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
+}
+
+template <int type> void type_only(InferenceContext& c) { onnx::propagateElemTypeFromInputToOutput(c, type, 0); }
+
+// Both outputs are like the first input: the norm, and the sum that it is of.
+void like_first_twice(InferenceContext& c) {
+  like_first(c);
+  if (c.getNumOutputs() < 2) return;
+  onnx::propagateElemTypeFromInputToOutput(c, 0, 1);
+  copy_shape(c, 0, 1);
+}
+
+// ONNX Runtime's own forms in ONNX's domain: outputs y and, for training, statistics in f32.
+void layer_norm(InferenceContext& c) {
+  onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
+  copy_shape(c, 0, 0);
+  for (size_t i = 1; i < c.getNumOutputs(); ++i) onnx::updateOutputElemType(c, i, onnx::TensorProto::FLOAT);
+}
+
 void quantize(InferenceContext& c) {
   if (c.getNumInputs() > 2 && c.getInputType(2))
     onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
@@ -197,23 +282,44 @@ struct Row {
   const char* types;
   int min_inputs;
   void (*infer)(InferenceContext&);
+  const char* domain = "com.microsoft";
 };
 
 constexpr Row rows[] = {
+    {"Attention", "TTTMTTM:TT", 2, attention_shape<0>},
+    {"BiasAdd", "TTT:T", 3, like_first},
     {"BiasGelu", "TT:T", 2, like_first},
+    {"BiasSoftmax", "TT:T", 2, like_first},
+    {"BiasSplitGelu", "TT:T", 2, type_only<0>},
     {"DequantizeLinear", "QSQ:S", 2, dequantize},
     {"DynamicQuantizeMatMul", "TQTQT:T", 3, dynamic_quantize_matmul},
     {"DynamicQuantizeLSTM", "TQQTLTTTTQTQ:TTT", 11, dynamic_quantize_lstm},
+    {"EmbedLayerNormalization", "IITTTTTII:TMT", 7, embed_shape<2>},
+    {"ExpandDims", "TA:T", 2, type_only<0>},
     {"FastGelu", "TT:T", 1, like_first},
     {"FusedConv", "TTTT:T", 2, fused_conv},
     {"FusedGemm", "TTT:T", 2, fused_gemm},
     {"FusedMatMul", "TT:T", 2, fused_matmul},
+    {"GatherBlockQuantized", "QISQ:S", 3, type_only<2>},
+    {"GatherND", "TI:T", 2, type_only<0>},
     {"Gelu", "T:T", 1, like_first},
+    {"GroupNorm", "TGG:T", 3, like_first},
+    {"GroupQueryAttention", "T..CCMM..........:TCCT", 7, group_query_attention_shape},
+    {"LayerNormalization", "TVV:VUU", 2, layer_norm, ""},
     {"MatMulIntegerToFloat", "ABSSABS:S", 4, matmul_integer_to_float},
+    {"MatMulNBits", "TBTZGT:T", 3, matmul_n_bits_shape},
+    {"MultiHeadAttention", "TTTTMTTTMM:TTTT", 1, multi_head_attention_shape},
+    {"NhwcConv", "TTT:T", 2, type_only<0>},
+    {"NhwcFusedConv", "TTTT:T", 2, type_only<0>},
+    {"NhwcMaxPool", "T:T", 1, type_only<0>},
+    {"Pad", "TIT:T", 2, type_only<0>},
+    {"QAttention", "ABTTTMABT:TT", 5, attention_shape<3>},
+    {"QEmbedLayerNormalization", "IIQQQQQISSSSSQQQQQ:SM", 8, embed_shape<8>},
     {"QGemm", "ASABSB.S.:.", 6, qgemm},
     {"QLinearAdd", "TSTTSTST:T", 7, qlinear_binary},
     {"QLinearAveragePool", "TSTST:T", 4, qlinear_pool},
     {"QLinearConcat", "SQ..*:Q", 5, qlinear_concat},
+    {"QLinearConv", "AS.BS.S.M:.", 8, type_only<7>},
     {"QLinearGlobalAveragePool", "TSTST:T", 5, qlinear_global_pool},
     {"QLinearLeakyRelu", "TSTST:T", 4, like_first},
     {"QLinearMul", "TSTTSTST:T", 7, qlinear_binary},
@@ -221,16 +327,21 @@ constexpr Row rows[] = {
     {"QLinearSoftmax", "TSTST:T", 4, like_first},
     {"QuantizeLinear", "SSQ:Q", 2, quantize},
     {"QuickGelu", "T:T", 1, like_first},
+    {"Range", "TTT:T", 2, type_only<0>},
     {"RotaryEmbedding", "TPTT:T", 4, like_first},
+    {"SimplifiedLayerNormalization", "TV:VU", 2, layer_norm, ""},
+    {"SkipGroupNorm", "TGGTT:TT", 4, like_first_twice},
     {"SkipLayerNormalization", "TTTTT:TUUT", 3, skip_norm},
     {"SkipSimplifiedLayerNormalization", "TTTT:TUUT", 3, skip_norm},
+    {"TransposeMatMul", "TT:T", 2, fused_matmul},
+    {"Trilu", "TK:T", 1, like_first},
 };
 
 // Any input but the first and the last that is needed may be left out, as the zero points in the middle of the QLinear operators'
 // lists may.
 OpSchema schema_of(const Row& row) {
   OpSchema schema(row.op, __FILE__, __LINE__);
-  schema.SetDomain("com.microsoft").SinceVersion(1).AllowUncheckedAttributes().TypeAndShapeInferenceFunction(row.infer);
+  schema.SetDomain(row.domain).SinceVersion(1).AllowUncheckedAttributes().TypeAndShapeInferenceFunction(row.infer);
   std::set<std::string> constrained;
   const auto type = [&](char letter, const std::string& otherwise) {
     const std::string name = letter == '.' ? otherwise : std::string(1, letter);

@@ -97,6 +97,13 @@ std::string print_python_list(const std::vector<std::string>& items);
 /// Registers the common operators of com.microsoft with ONNX, so that their outputs get types and shapes.
 void register_microsoft_schemas();
 
+// --- microsoft/rules.cpp ---------------------------------------------------------------------------------------------
+/// Replaces the calls of operators of com.microsoft that ONNX's operators can say by these. Reads inferred types; returns whether
+/// there were any. Throws Error (unsupported) naming the attribute or the input that a rule does not take.
+bool replace_microsoft_calls(Loaded& model);
+/// Whether replace_microsoft_calls() replaces the node.
+bool is_microsoft_call(const onnx::NodeProto& n);
+
 // --- guards.cpp ------------------------------------------------------------------------------------------------------
 /// ONNX's operators, guarded where shape inference of an odd model would crash or fill all memory.
 const onnx::ISchemaRegistry& guarded_schemas();

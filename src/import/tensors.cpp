@@ -127,6 +127,28 @@ void write_tensor(const Tensor& t, onnx::TensorProto& proto) {
     proto.set_raw_data(t.raw(), static_cast<size_t>(t.nbytes()));
 }
 
+static void set_aside(Tensor t, onnx::TensorProto& p, Loaded& model) {
+  normalize_bools(t);
+  clear_data(p);
+  p.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto* e = p.add_external_data();
+  e->set_key("location");
+  e->set_value("#" + std::to_string(model.tensors.size()));
+  model.tensors.push_back(std::move(t));
+}
+
+onnx::TensorProto keep_tensor(Tensor t, Loaded& model) {
+  onnx::TensorProto p;
+  if (t.nbytes() <= inline_bytes) {
+    write_tensor(t, p);
+    return p;
+  }
+  p.set_data_type(static_cast<int32_t>(t.type()));
+  for (int64_t d : t.shape()) p.add_dims(d);
+  set_aside(std::move(t), p, model);
+  return p;
+}
+
 namespace {
 
 class TakeOut {
@@ -174,15 +196,7 @@ class TakeOut {
     }
   }
 
-  void set_aside(Tensor t, onnx::TensorProto& p) {
-    normalize_bools(t);
-    clear_data(p);
-    p.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto* e = p.add_external_data();
-    e->set_key("location");
-    e->set_value("#" + std::to_string(model_.tensors.size()));
-    model_.tensors.push_back(std::move(t));
-  }
+  void set_aside(Tensor t, onnx::TensorProto& p) { importer::set_aside(std::move(t), p, model_); }
 
   // Sparse (values [n], indices [n] or [n, rank]) → dense. A dense size out of proportion to what is stored is refused, so that a
   // small file cannot ask for all memory.

@@ -40,6 +40,9 @@ Tensor read_tensor(const onnx::TensorProto& proto, const Loaded& model);
 /// Writes a small tensor (not strings) into a proto's raw_data.
 void write_tensor(const Tensor& t, onnx::TensorProto& proto);
 
+/// A proto for a tensor (not of strings) of the model, set aside above inline_bytes.
+onnx::TensorProto keep_tensor(Tensor t, Loaded& model);
+
 /// Sets aside every tensor above inline_bytes of the model's graphs and functions, and makes sparse tensors dense.
 void take_out_tensors(Loaded& model, ExternalData& external);
 

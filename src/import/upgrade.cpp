@@ -96,11 +96,18 @@ onnx::NodeProto Upgrade::make(const std::string& op, const std::vector<std::stri
 }
 
 std::string Upgrade::before(const std::string& op, const std::vector<std::string>& inputs,
-                            const std::vector<onnx::AttributeProto>& attributes) {
+                            const std::vector<onnx::AttributeProto>& attributes, const std::string& domain) {
+  std::string output = fresh(op);
+  before_as(op, inputs, {output}, attributes);
+  before_.back().set_domain(domain);
+  return output;
+}
+
+void Upgrade::before_as(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                        const std::vector<onnx::AttributeProto>& attributes) {
   onnx::NodeProto n = make(op, inputs, attributes);
-  n.add_output(fresh(op));
-  before_.push_back(n);
-  return n.output(0);
+  for (const auto& o : outputs) n.add_output(o);
+  before_.push_back(std::move(n));
 }
 
 void Upgrade::after(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
@@ -147,19 +154,20 @@ static bool changed_since(const onnx::NodeProto& n, int64_t from) {
          std::any_of(rules.begin(), rules.end(), [&](const UpgradeRule& r) { return r.op == n.op_type() && from < r.version; });
 }
 
+/// The nodes that say in the newest opset what one node of opset `from` says.
+static std::vector<onnx::NodeProto> upgraded(onnx::NodeProto n, int64_t from, const TypeOf& type_of, Names& names) {
+  if (!changed_since(n, from)) return {std::move(n)};
+  Upgrade up(std::move(n), type_of, names);
+  for (const auto& rule : upgrade_rules())
+    if (rule.op == up.node.op_type() && from < rule.version) rule.apply(up);
+  return std::move(up).nodes();
+}
+
 std::vector<onnx::NodeProto> upgrade_nodes(std::vector<onnx::NodeProto> nodes, int64_t from, const TypeOf& type_of,
                                            Names& names) {
   std::vector<onnx::NodeProto> out;
-  for (auto& n : nodes) {
-    if (!changed_since(n, from)) {
-      out.push_back(std::move(n));
-      continue;
-    }
-    Upgrade up(std::move(n), type_of, names);
-    for (const auto& rule : upgrade_rules())
-      if (rule.op == up.node.op_type() && from < rule.version) rule.apply(up);
-    for (auto& u : std::move(up).nodes()) out.push_back(std::move(u));
-  }
+  for (auto& n : nodes)
+    for (auto& u : upgraded(std::move(n), from, type_of, names)) out.push_back(std::move(u));
   return out;
 }
 
@@ -172,13 +180,8 @@ bool needs_upgrade(onnx::ModelProto& model) {
   return any;
 }
 
-namespace {
-
-using Types = std::map<std::string, const onnx::TypeProto*>;
-
-// `outer`: the types of the values of the outer graphs; names of this graph hide them.
-void upgrade_graph(onnx::GraphProto& g, int64_t from, const TypeOf& outer, Names& names) {
-  Types types;
+void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const RewriteNode& rewrite) {
+  std::map<std::string, const onnx::TypeProto*> types;
   std::deque<onnx::TypeProto> of_initializers;
   for (const auto& t : g.initializer()) {
     auto* tensor = of_initializers.emplace_back().mutable_tensor_type();
@@ -194,27 +197,25 @@ void upgrade_graph(onnx::GraphProto& g, int64_t from, const TypeOf& outer, Names
     const auto it = types.find(name);
     return it == types.end() ? outer(name) : it->second;
   };
-  std::vector<onnx::NodeProto> nodes;
-  for (auto& n : *g.mutable_node()) {
+  NodesBeside given(g);
+  (*given).Swap(g.mutable_node());
+  for (auto& n : *given) {
     for (auto& a : *n.mutable_attribute()) {
-      if (a.has_g()) upgrade_graph(*a.mutable_g(), from, type_of, names);
-      for (auto& sub : *a.mutable_graphs()) upgrade_graph(sub, from, type_of, names);
+      if (a.has_g()) rewrite_nodes(*a.mutable_g(), type_of, rewrite);
+      for (auto& sub : *a.mutable_graphs()) rewrite_nodes(sub, type_of, rewrite);
     }
-    nodes.push_back(std::move(n));
+    for (auto& r : rewrite(std::move(n), type_of)) *g.add_node() = std::move(r);
   }
-  g.clear_node();
-  for (auto& n : upgrade_nodes(std::move(nodes), from, type_of, names)) *g.add_node() = std::move(n);
 }
-
-}  // namespace
 
 void upgrade(Loaded& model) {
   auto& proto = model.proto;
   const int64_t from = opset_of(proto);
   if (from > 0 && needs_upgrade(proto)) {
     Names names(proto);
-    upgrade_graph(
-        *proto.mutable_graph(), from, [](const std::string&) { return nullptr; }, names);
+    rewrite_nodes(
+        *proto.mutable_graph(), [](const std::string&) { return nullptr; },
+        [&](onnx::NodeProto n, const TypeOf& type_of) { return upgraded(std::move(n), from, type_of, names); });
   }
   bool imported = false;
   for (auto& o : *proto.mutable_opset_import()) {

@@ -35,7 +35,10 @@ class Upgrade {
   std::string scalar(int32_t element_type, double value);
   /// Adds a node before (after) this one; returns the name of its output.
   std::string before(const std::string& op, const std::vector<std::string>& inputs,
-                     const std::vector<onnx::AttributeProto>& attributes = {});
+                     const std::vector<onnx::AttributeProto>& attributes = {}, const std::string& domain = "");
+  /// The same with these outputs.
+  void before_as(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                 const std::vector<onnx::AttributeProto>& attributes = {});
   void after(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
              const std::vector<onnx::AttributeProto>& attributes = {});
   /// Gives output i a new name and returns that name, so that a node after this one can define the old name.
@@ -51,6 +54,11 @@ class Upgrade {
   Names& names_;
   std::vector<onnx::NodeProto> before_, after_;
 };
+
+/// Replaces each node of a graph and of the graphs in it, innermost first, by the nodes that `rewrite` gives for it. `outer`: the
+/// types of the values of the outer graphs; names of a graph hide them.
+using RewriteNode = std::function<std::vector<onnx::NodeProto>(onnx::NodeProto, const TypeOf&)>;
+void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const RewriteNode& rewrite);
 
 onnx::AttributeProto attribute(const char* name, int64_t value);
 onnx::AttributeProto attribute(const char* name, const std::string& value);

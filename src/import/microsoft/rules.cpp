@@ -1,0 +1,154 @@
+// The list of the rules, and what applies them to a model.
+#include <algorithm>
+#include <deque>
+
+#include "import/microsoft/call.h"
+#include "import/tensors.h"
+
+namespace smelt::importer {
+namespace microsoft {
+
+const onnx::TensorShapeProto* Call::shape(int i) const {
+  const auto* t = type(i);
+  return t && t->has_tensor_type() && t->tensor_type().has_shape() ? &t->tensor_type().shape() : nullptr;
+}
+
+int Call::rank(int i) const {
+  if (const auto* s = shape(i)) return s->dim_size();
+  refuse("the rank of its input {} ('{}') is not known", i, input(i));
+}
+
+std::optional<int64_t> Call::extent(int i, int axis) const {
+  const auto* s = shape(i);
+  if (!s) return {};
+  const int at = axis < 0 ? axis + s->dim_size() : axis;
+  if (at < 0 || at >= s->dim_size() || !s->dim(at).has_dim_value()) return {};
+  return s->dim(at).dim_value();
+}
+
+Tensor Call::constant_input(int i) const {
+  if (auto t = constant_of_(input(i))) return std::move(*t);
+  refuse("its input {} ('{}') is not a constant", i, input(i));
+}
+
+std::string Call::text(const char* attribute, const std::string& otherwise) const {
+  const auto* a = find_attribute(node, attribute);
+  return a ? a->s() : otherwise;
+}
+
+double Call::lowest_score() const {
+  return (score_type_ ? score_type_ : element_type(0)) == onnx::TensorProto::FLOAT16 ? -65504.0
+                                                                                     : -3.3895313892515355e38;  // bf16's
+}
+
+std::vector<std::string> Call::several(const std::string& op, const std::vector<std::string>& inputs, int outputs,
+                                       const std::vector<onnx::AttributeProto>& attributes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < outputs; ++i) names.push_back(fresh(op));
+  before_as(op, inputs, names, attributes);
+  return names;
+}
+
+std::string Call::keep(Tensor t) {
+  onnx::AttributeProto a;
+  a.set_name("value");
+  a.set_type(onnx::AttributeProto::TENSOR);
+  *a.mutable_t() = keep_(std::move(t));
+  return before("Constant", {}, {a});
+}
+
+void Call::become(const std::string& op, const std::vector<std::string>& inputs,
+                  const std::vector<onnx::AttributeProto>& attributes, const std::string& domain) {
+  node.set_op_type(op);
+  node.set_domain(domain);
+  node.clear_input();
+  for (const auto& in : inputs) node.add_input(in);
+  node.clear_attribute();
+  for (const auto& a : attributes) *node.add_attribute() = a;
+  while (node.output_size() > 1) node.mutable_output()->RemoveLast();
+}
+
+void Call::give(int output, const std::string& value) {
+  if (wants(output)) after("Identity", {value}, node.output(output));
+}
+
+namespace {
+
+constexpr Rule rules[] = {
+    {"Attention", attention},
+    {"BiasAdd", bias_add},
+    {"BiasSoftmax", bias_softmax},
+    {"BiasSplitGelu", bias_split_gelu},
+    {"EmbedLayerNormalization", embed_layer_normalization},
+    {"ExpandDims", expand_dims},
+    {"FusedConv", fused_conv},
+    {"FusedMatMul", fused_matmul},
+    {"GatherBlockQuantized", gather_block_quantized},
+    {"GatherND", same_spelling},
+    {"GroupNorm", group_norm},
+    {"GroupQueryAttention", group_query_attention},
+    {"MatMulNBits", matmul_n_bits},
+    {"MultiHeadAttention", multi_head_attention},
+    {"NhwcConv", nhwc_conv},
+    {"NhwcFusedConv", nhwc_conv},
+    {"NhwcMaxPool", nhwc_max_pool},
+    {"Pad", same_spelling},
+    {"QAttention", quantized_attention},
+    {"QEmbedLayerNormalization", quantized_embed_layer_normalization},
+    {"QLinearAveragePool", channels_last},
+    {"QLinearConv", channels_last},
+    {"QLinearGlobalAveragePool", channels_last},
+    {"Range", same_spelling},
+    {"SkipGroupNorm", skip_group_norm},
+    {"SkipLayerNormalization", skip_layer_normalization},
+    {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization},
+    {"TransposeMatMul", transpose_matmul},
+    {"Trilu", same_spelling},
+};
+
+const Rule* rule_of(const std::string& domain, const std::string& op) {
+  const auto* rule =
+      std::find_if(std::begin(rules), std::end(rules), [&](const Rule& r) { return r.op == op && r.domain == domain; });
+  return rule == std::end(rules) ? nullptr : rule;
+}
+
+}  // namespace
+}  // namespace microsoft
+
+bool is_microsoft_call(const onnx::NodeProto& n) { return microsoft::rule_of(n.domain(), n.op_type()) != nullptr; }
+
+bool replace_microsoft_calls(Loaded& model) {
+  auto& proto = model.proto;
+  std::map<std::string, const onnx::TensorProto*> constants;
+  bool any = false;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    for (const auto& t : g.initializer()) constants[t.name()] = &t;
+    for (const auto& n : g.node()) any = any || is_microsoft_call(n);
+  });
+  if (!any) return false;
+  std::deque<onnx::TensorProto> of_nodes;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    for (const auto& n : g.node())
+      if (const auto* value = n.op_type() == "Constant" && n.domain().empty() ? find_attribute(n, "value") : nullptr)
+        constants[n.output(0)] = &of_nodes.emplace_back(value->t());
+  });
+  Names names(proto);
+  const microsoft::ConstantOf constant_of = [&](const std::string& name) -> std::optional<Tensor> {
+    const auto it = constants.find(name);
+    if (it == constants.end()) return {};
+    return read_tensor(*it->second, model);
+  };
+  const microsoft::Keep keep = [&](Tensor t) { return keep_tensor(std::move(t), model); };
+  rewrite_nodes(
+      *proto.mutable_graph(), [](const std::string&) { return nullptr; },
+      [&](onnx::NodeProto n, const TypeOf& type_of) -> std::vector<onnx::NodeProto> {
+        const auto* rule = microsoft::rule_of(n.domain(), n.op_type());
+        if (!rule) return {std::move(n)};
+        microsoft::Call call(std::move(n), type_of, names, constant_of, keep);
+        rule->apply(call);
+        return std::move(call).nodes();
+      });
+  return true;
+}
+
+}  // namespace smelt::importer

@@ -1,0 +1,247 @@
+"""Operators of com.microsoft, as ONNX Runtime's tools write them: what ONNX Runtime computes, on kernels, or a refusal that says why."""
+import json
+import pathlib
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import smelt
+from onnx import TensorProto, helper, numpy_helper
+
+RNG = np.random.default_rng(0)
+B, S, P, HEADS, D = 2, 5, 3, 4, 8
+HIDDEN = HEADS * D
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def model_of(op, inputs, attributes, outputs=1, constants=(), domain="com.microsoft", opset=17, symbolic=False):
+    """A model of one node. `inputs`: arrays by name, or None where one is left out; those in `constants` are initializers.
+    `outputs`: how many, or whether each is wanted."""
+    names, values, initializers = [], [], []
+    for name, x in inputs.items():
+        names.append("" if x is None else name)
+        if x is None:
+            continue
+        if name in constants:
+            initializers.append(numpy_helper.from_array(x, name))
+        else:
+            dims = [f"{name}_{i}" if symbolic and i < 2 else d for i, d in enumerate(x.shape)]
+            values.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), dims))
+    made = [f"y{i}" if given else "" for i, given in enumerate([True] * outputs if isinstance(outputs, int) else outputs)]
+    results = [helper.make_empty_tensor_value_info(name) for name in made if name]
+    node = helper.make_node(op, names, made, name="node", domain=domain, **attributes)
+    graph = helper.make_graph([node], "g", values, results, initializers)
+    return helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", opset),
+                                                                helper.make_opsetid("com.microsoft", 1)])
+
+
+def steps_in_reference(command, path):
+    said = command("explain", path, "--kernels", "--json", "--tuning-level", 0, "--no-cache", "--threads", 2).stdout
+    return [row["step"] for row in json.loads(said)["tactics"]
+            if row["result"] == "runs" and row["tactic"].startswith("reference")]
+
+
+def check(folder, model, feeds, tolerance=2e-5, command=None):
+    path = folder / "m.onnx"
+    onnx.save(model, path)
+    want = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)
+    for optimize in (False, True):
+        got = smelt.Session(path, optimize=optimize, tuning_level=0).run(None, feeds)
+        for g, w in zip(got, want, strict=True):
+            assert g.shape == w.shape and g.dtype == w.dtype
+            np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
+    if command:
+        assert steps_in_reference(command, path) == []
+
+
+def check_node(folder, op, inputs, attributes, outputs=1, constants=(), command=None, tolerance=2e-5, **options):
+    for symbolic in (False, True):
+        model = model_of(op, inputs, attributes, outputs, constants, symbolic=symbolic, **options)
+        feeds = {n: x for n, x in inputs.items() if x is not None and n not in constants}
+        check(folder, model, feeds, tolerance, None if symbolic else command)
+
+
+MASKS = {"none": None, "lengths": np.array([5, 3], np.int32), "ends and starts": np.array([5, 4, 0, 2], np.int32),
+         "keys": np.array([[1, 1, 0, 1, 1], [1, 0, 1, 0, 0]], np.int32),   # a row that is hidden whole has 3 digits left
+         "pairs": np.maximum(RNG.integers(0, 2, (B, S, S)), np.eye(S)).astype(np.int32)}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention(tmp_path, command, mask, causal):
+    inputs = {"x": floats(B, S, 24), "w": floats(24, 3 * HIDDEN) / 5, "b": floats(3 * HIDDEN), "mask": MASKS[mask], "past": None,
+              "bias": floats(1, HEADS, S, S) if mask in ("none", "keys") else None}
+    check_node(tmp_path, "Attention", inputs, {"num_heads": HEADS, "unidirectional": causal}, constants=("w", "b"), command=command)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.2])
+def test_attention_with_a_cache(tmp_path, scale):
+    inputs = {"x": floats(B, S, 24), "w": floats(24, 3 * HIDDEN) / 5, "b": floats(3 * HIDDEN),
+              "mask": np.array([[1, 0, 1, 0, 1, 1, 1, 1], [1] * 8], np.int32), "past": floats(2, B, HEADS, P, D)}
+    check_node(tmp_path, "Attention", inputs, {"num_heads": HEADS, "unidirectional": 1, "scale": scale}, outputs=2,
+               constants=("w", "b"))
+
+
+def test_attention_with_values_of_another_width(tmp_path):
+    inputs = {"x": floats(B, S, 24), "w": floats(24, 2 * HIDDEN + 16) / 5, "b": floats(2 * HIDDEN + 16)}
+    check_node(tmp_path, "Attention", inputs, {"num_heads": HEADS, "qkv_hidden_sizes": [HIDDEN, HIDDEN, 16]}, constants=("w", "b"))
+
+
+@pytest.mark.parametrize("mask", ["none", "lengths", "keys", "pairs"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_multi_head_attention(tmp_path, command, mask, biased):
+    inputs = {"q": floats(B, S, HIDDEN), "k": floats(B, S, HIDDEN), "v": floats(B, S, HIDDEN),
+              "b": floats(3 * HIDDEN) if biased else None, "mask": MASKS[mask],
+              "bias": floats(B, HEADS, S, S) if mask == "none" else None}
+    check_node(tmp_path, "MultiHeadAttention", inputs, {"num_heads": HEADS}, constants=("b",), command=command)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_multi_head_attention_with_a_cache(tmp_path, causal):
+    inputs = {"q": floats(B, S, HIDDEN), "k": floats(B, S, HIDDEN), "v": floats(B, S, HIDDEN), "b": None, "mask": None, "bias": None,
+              "past_k": floats(B, HEADS, P, D), "past_v": floats(B, HEADS, P, D)}
+    check_node(tmp_path, "MultiHeadAttention", inputs, {"num_heads": HEADS, "unidirectional": causal}, outputs=3)
+
+
+def test_multi_head_attention_over_a_cache_of_other_keys(tmp_path):
+    inputs = {"q": floats(B, S, HIDDEN), "k": floats(B, HEADS, 7, D), "v": floats(B, HEADS, 7, D)}
+    check_node(tmp_path, "MultiHeadAttention", inputs, {"num_heads": HEADS})
+
+
+GROUPED = {
+    "plain": {}, "rotary": {"do_rotary": 1}, "interleaved": {"do_rotary": 1, "rotary_interleaved": 1},
+    "window": {"local_window_size": 2}, "softcap": {"softcap": 5.0}, "smooth": {"smooth_softmax": 1}, "scale": {"scale": 0.1}}
+
+
+@pytest.mark.parametrize("form", GROUPED)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("batch, steps, past", [(2, 5, 0), (1, 1, 6), (1, 3, 4), (2, 1, 6)])
+def test_group_query_attention(tmp_path, form, packed, batch, steps, past):
+    kv, total = 2, steps + past
+    q, k, v = floats(batch, steps, HEADS * 16), floats(batch, steps, kv * 16), floats(batch, steps, kv * 16)
+    rotary = GROUPED[form].get("do_rotary", 0)
+    angles = np.outer(np.arange(32), 1 / 100 ** (np.arange(8) / 8)).astype(np.float32)
+    inputs = {"q": np.concatenate([q, k, v], 2) if packed else q, "k": None if packed else k, "v": None if packed else v,
+              "past_k": floats(batch, kv, past, 16), "past_v": floats(batch, kv, past, 16),
+              "lengths": np.full(batch, total - 1, np.int32), "total": np.array(total, np.int32),
+              "cos": np.cos(angles) if rotary else None, "sin": np.sin(angles) if rotary else None}
+    check_node(tmp_path, "GroupQueryAttention", inputs, {"num_heads": HEADS, "kv_num_heads": kv, **GROUPED[form]}, outputs=3,
+               constants=("cos", "sin"))
+
+
+@pytest.mark.parametrize("given", [(), ("segments",), ("segments", "mask"), ("mask", "places")])
+def test_embed_layer_normalization(tmp_path, command, given):
+    ids = {n: RNG.integers(0, 4, (B, S)).astype(np.int32) for n in ("ids", "segments", "places")}
+    inputs = {"ids": ids["ids"], "segments": ids["segments"] if "segments" in given else None, "word": floats(9, 16),
+              "position": floats(8, 16), "segment": floats(4, 16) if "segments" in given else None, "gamma": floats(16),
+              "beta": floats(16), "mask": np.array([[1] * 5, [1, 1, 1, 0, 0]], np.int32) if "mask" in given else None,
+              "places": ids["places"] if "places" in given else None}
+    check_node(tmp_path, "EmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=3 if "mask" in given else 2,
+               constants=("word", "position", "segment", "gamma", "beta"), command=command)
+
+
+def test_attention_in_8_bits(tmp_path, command):
+    weights = RNG.integers(-50, 50, (24, 3 * HIDDEN)).astype(np.int8)
+    inputs = {"x": RNG.integers(0, 255, (B, S, 24)).astype(np.uint8), "w": weights, "b": floats(3 * HIDDEN),
+              "x_scale": np.float32(0.02), "w_scale": np.full(3 * HIDDEN, 0.01, np.float32), "mask": MASKS["lengths"],
+              "x_zero": np.uint8(120), "w_zero": np.zeros(3 * HIDDEN, np.int8)}
+    check_node(tmp_path, "QAttention", {n: np.asarray(x) for n, x in inputs.items()}, {"num_heads": HEADS},
+               constants=("w", "b", "x_scale", "w_scale", "x_zero", "w_zero"), command=command, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("form", ["", "beta", "bias", "sum"])
+def test_skip_layer_normalization(tmp_path, command, form):
+    inputs = {"x": floats(B, S, 16), "skip": floats(B, S, 16), "gamma": floats(16), "beta": floats(16) if form else None,
+              "bias": floats(16) if form in ("bias", "sum") else None}
+    check_node(tmp_path, "SkipLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=[1, 0, 0, 1] if form == "sum" else 1,
+               constants=("gamma", "beta", "bias"), command=command)
+
+
+@pytest.mark.parametrize("op, domain, opset", [("LayerNormalization", "", 13), ("SimplifiedLayerNormalization", "", 13),
+                                               ("SkipSimplifiedLayerNormalization", "com.microsoft", 13)])
+def test_norms_before_onnx_had_them(tmp_path, command, op, domain, opset):
+    inputs = {"x": floats(B, S, 16), "gamma": floats(16), "beta": floats(16)}
+    if op.startswith("Skip"):
+        inputs = {"x": floats(B, S, 16), "skip": floats(B, S, 16), "gamma": floats(16)}
+    elif op.startswith("Simplified"):
+        del inputs["beta"]
+    check_node(tmp_path, op, inputs, {"epsilon": 1e-5}, constants=("gamma", "beta"), domain=domain, opset=opset, command=command)
+
+
+@pytest.mark.parametrize("activation, parameters", [("Relu", None), ("Sigmoid", None), ("Tanh", None), ("LeakyRelu", [0.3]),
+                                                    ("Clip", [0.0, 6.0]), ("HardSigmoid", [0.3, 0.6])])
+def test_fused_convolutions_run_on_kernels(tmp_path, command, activation, parameters):
+    inputs = {"x": floats(1, 16, 9, 9), "w": floats(16, 16, 3, 3) / 10, "b": floats(16),
+              "z": floats(1, 16, 9, 9) if activation == "Relu" else None}
+    attributes = {"activation": activation, "pads": [1, 1, 1, 1]}
+    if parameters:
+        attributes["activation_params"] = parameters
+    check_node(tmp_path, "FusedConv", inputs, attributes, constants=("w", "b"), command=command)
+
+
+@pytest.mark.parametrize("flags", [{}, {"transB": 1}, {"transA": 1, "alpha": 0.5}, {"transBatchA": 1}, {"transBatchB": 1, "transB": 1}])
+def test_fused_matmul(tmp_path, command, flags):
+    a, b = floats(2, 3, 4, 5), floats(2, 3, 5, 6)
+    for x, name in (("a", "A"), ("b", "B")):
+        value = a if x == "a" else b
+        if flags.get(f"trans{name}"):
+            value = value.swapaxes(-1, -2)
+        if flags.get(f"transBatch{name}"):
+            value = np.moveaxis(value, -2, 0)
+        a, b = (value, b) if x == "a" else (a, value)
+    check_node(tmp_path, "FusedMatMul", {"a": np.ascontiguousarray(a), "b": np.ascontiguousarray(b)}, flags, command=command)
+
+
+def packed(values, bits):
+    """[.., n] of small numbers in bytes, the lowest bits first, each row from a byte of its own."""
+    each = 8 // bits
+    values = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % each)])
+    parts = values.reshape(*values.shape[:-1], -1, each).astype(np.uint8)
+    return np.bitwise_or.reduce(parts << (np.arange(each, dtype=np.uint8) * bits), -1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("k, n, block", [(64, 24, 32), (96, 7, 32), (80, 16, 16), (70, 12, 32)])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_matmul_n_bits(tmp_path, command, bits, zeros, k, n, block, rows):
+    blocks = -(-k // block)
+    w = RNG.integers(0, 2**bits, (n, blocks, block))
+    inputs = {"a": floats(2, rows, k), "w": packed(w, bits), "scales": floats(n, blocks) / 10,
+              "zeros": packed(RNG.integers(0, 2**bits, (n, blocks)), bits) if zeros else None, "g_idx": None, "bias": floats(n)}
+    check_node(tmp_path, "MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block},
+               constants=("w", "scales", "zeros", "bias"), command=command, tolerance=2e-3 if bits == 8 else 2e-4)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_gather_block_quantized(tmp_path, command, bits, zeros):
+    inputs = {"data": packed(RNG.integers(0, 2**bits, (11, 64)), bits), "indices": np.array([[3, 10], [0, -1]], np.int64),
+              "scales": floats(11, 2), "zeros": packed(RNG.integers(0, 2**bits, (11, 2)), bits) if zeros else None}
+    check_node(tmp_path, "GatherBlockQuantized", inputs, {"bits": bits, "block_size": 32, "gather_axis": 0, "quantize_axis": 1},
+               constants=("data", "scales", "zeros"), command=command, opset=21)
+
+
+def test_nodes_that_a_tool_left_unsorted(tmp_path):
+    """onnxruntime's converter to float16 puts the casts of inputs behind the nodes that read them."""
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy")
+    nodes = [helper.make_node("Neg", ["b"], ["y"]), helper.make_node("Exp", ["a"], ["b"]), helper.make_node("Abs", ["x"], ["a"])]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
+    check(tmp_path, model, {"x": floats(2, 3)})
+
+
+@pytest.mark.parametrize("attributes, inputs, said", [
+    ({"do_rotary": 1}, {}, "do_rotary is 1, expected 0"),
+    ({"past_present_share_buffer": 1}, {}, "past_present_share_buffer is 1, expected 0"),
+    ({}, {"mask": np.ones((B, 1, S, S), np.int32)}, "has rank 4, expected 1 to 3"),
+])
+def test_what_is_not_supported_is_named(tmp_path, attributes, inputs, said):
+    given = {"x": floats(B, S, 24), "w": floats(24, 3 * HIDDEN), "b": floats(3 * HIDDEN), **inputs}
+    path = pathlib.Path(tmp_path) / "m.onnx"
+    onnx.save(model_of("Attention", given, {"num_heads": HEADS, **attributes}), path)
+    with pytest.raises(smelt.UnsupportedError, match=f"'node' \\(com.microsoft::Attention\\): .*{said}"):
+        smelt.Session(path)

@@ -139,7 +139,7 @@ TOOLS = {
     "transformers": transformers(), "transformers_fp16": transformers(half=True),
     "transformers_mha": transformers(options=("use_multi_head_attention",)), "fp16": half,
     "dynamic": dynamic(), "dynamic_s8": dynamic(weight_type=quant.QuantType.QInt8, per_channel=True, reduce_range=True),
-    "dynamic_optimised": dynamic(optimised=True),
+    "dynamic_optimised": dynamic(optimised=True, reduce_range=True),
     "transformers_dynamic": dynamic(first=transformers(), extra_options={"DefaultTensorType": TensorProto.FLOAT}),
     "qdq": static("QDQ", "QUInt8", "QInt8", per_channel=True), "qdq_s8": static("QDQ", "QInt8", "QInt8"),
     "qdq_optimised": static("QDQ", "QUInt8", "QUInt8", optimised=True),

@@ -182,8 +182,17 @@ void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& n
     list += fmt::format("{}{}({})", i ? "; " : "", describe(nodes[i]), inputs);
   }
   if (nodes.size() > shown) list += fmt::format("; and {} more", nodes.size() - shown);
-  throw Error(fmt::format("{} node{} smelt cannot run: {}", nodes.size(), nodes.size() == 1 ? "" : "s", list),
-              "Replace these operators in the exporter, or give them a function body in the model.", ExitCode::unsupported);
+  // ONNX Runtime's layouts for one kind of machine, which it writes from ORT_ENABLE_LAYOUT on.
+  const bool of_one_machine = std::any_of(nodes.begin(), nodes.end(), [](const onnx::NodeProto& n) {
+    return n.domain() == "com.microsoft.nchwc" || n.domain() == "com.ms.internal.nhwc";
+  });
+  throw Error(
+      fmt::format("{} node{} smelt cannot run: {}", nodes.size(), nodes.size() == 1 ? "" : "s", list),
+      of_one_machine
+          ? "ONNX Runtime optimised the model for the machine that it ran on. Take the model from before that, or save it at "
+            "ORT_ENABLE_EXTENDED."
+          : "Replace these operators in the exporter, or give them a function body in the model.",
+      ExitCode::unsupported);
 }
 
 void check_tensors_only(Loaded& model) {

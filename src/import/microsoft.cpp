@@ -102,6 +102,14 @@ void qlinear_binary(InferenceContext& c) {
   broadcast_shapes(c, 0, 3);
 }
 
+// condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero
+void qlinear_where(InferenceContext& c) {
+  onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
+  if (has_shape(c, 0) && has_shape(c, 1) && has_shape(c, 4))
+    onnx::multidirectionalBroadcastShapeInference({&shape(c, 0), &shape(c, 1), &shape(c, 4)},
+                                                  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape());
+}
+
 // a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero; without y's scale the output is f32
 void qgemm(InferenceContext& c) {
   const bool quantized = c.getNumInputs() > 7 && c.getInputType(7) != nullptr;
@@ -314,7 +322,7 @@ constexpr Row rows[] = {
     {"NhwcMaxPool", "T:T", 1, type_only<0>},
     {"Pad", "TIT:T", 2, type_only<0>},
     {"QAttention", "ABTTTMABT:TT", 5, attention_shape<3>},
-    {"QEmbedLayerNormalization", "IIQQQQQISSSSSQQQQQ:SM", 8, embed_shape<8>},
+    {"QEmbedLayerNormalization", "IIQQQQQISSSSSQQQQQ:SM", 13, embed_shape<8>},
     {"QGemm", "ASABSB.S.:.", 6, qgemm},
     {"QLinearAdd", "TSTTSTST:T", 7, qlinear_binary},
     {"QLinearAveragePool", "TSTST:T", 4, qlinear_pool},
@@ -323,8 +331,10 @@ constexpr Row rows[] = {
     {"QLinearGlobalAveragePool", "TSTST:T", 5, qlinear_global_pool},
     {"QLinearLeakyRelu", "TSTST:T", 4, like_first},
     {"QLinearMul", "TSTTSTST:T", 7, qlinear_binary},
+    {"QLinearReduceMean", "TSTST:T", 4, type_only<0>},
     {"QLinearSigmoid", "TSTST:T", 4, like_first},
     {"QLinearSoftmax", "TSTST:T", 4, like_first},
+    {"QLinearWhere", "BTSTTSTST:T", 9, qlinear_where},
     {"QuantizeLinear", "SSQ:Q", 2, quantize},
     {"QuickGelu", "T:T", 1, like_first},
     {"Range", "TTT:T", 2, type_only<0>},

@@ -1,4 +1,5 @@
 """Operators of com.microsoft, as ONNX Runtime's tools write them: what ONNX Runtime computes, on kernels, or a refusal that says why."""
+import importlib.util
 import json
 import pathlib
 
@@ -7,6 +8,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import smelt
+from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 RNG = np.random.default_rng(0)
@@ -196,6 +198,28 @@ def test_fused_matmul(tmp_path, command, flags):
     check_node(tmp_path, "FusedMatMul", {"a": np.ascontiguousarray(a), "b": np.ascontiguousarray(b)}, flags, command=command)
 
 
+def scalars(**values):
+    return {n: np.array(v, np.uint8 if n.endswith("zero") else np.float32) for n, v in values.items()}
+
+
+def test_where_in_8_bits(tmp_path):
+    inputs = {"c": RNG.integers(0, 2, (2, 1, 5)).astype(bool), "x": RNG.integers(0, 255, (2, 3, 5)).astype(np.uint8),
+              **scalars(x_scale=0.02, x_zero=100), "y": np.array(7, np.uint8),
+              **scalars(y_scale=0.5, y_zero=3, z_scale=0.03, z_zero=90)}
+    check_node(tmp_path, "QLinearWhere", inputs, {}, constants=[n for n in inputs if n[1:]])
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_embed_layer_normalization_in_8_bits(tmp_path, command, mask):
+    tables = {n: RNG.integers(0, 255, shape).astype(np.uint8)
+              for n, shape in {"word": (9, 16), "position": (8, 16), "segment": (4, 16), "gamma": (16,), "beta": (16,)}.items()}
+    ids = {n: RNG.integers(0, 4, (B, S)).astype(np.int32) for n in ("ids", "segments")}
+    inputs = {**ids, **tables, "mask": np.ones((B, S), np.int32) if mask else None,
+              **scalars(**{f"{n}_scale": 0.02 for n in tables}, **{f"{n}_zero": 110 for n in tables})}
+    check_node(tmp_path, "QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, outputs=2,
+               constants=[n for n in inputs if n.split("_")[0] in tables], command=command)
+
+
 def packed(values, bits):
     """[.., n] of small numbers in bytes, the lowest bits first, each row from a byte of its own."""
     each = 8 // bits
@@ -224,6 +248,58 @@ def test_gather_block_quantized(tmp_path, command, bits, zeros):
               "scales": floats(11, 2), "zeros": packed(RNG.integers(0, 2**bits, (11, 2)), bits) if zeros else None}
     check_node(tmp_path, "GatherBlockQuantized", inputs, {"bits": bits, "block_size": 32, "gather_axis": 0, "quantize_axis": 1},
                constants=("data", "scales", "zeros"), command=command, opset=21)
+
+
+def test_layouts_of_one_machine_are_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "m.onnx"
+    model = model_of("ReorderOutput", {"x": floats(1, 8, 2, 2)}, {"channels": 8}, domain="com.microsoft.nchwc")
+    model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    onnx.save(model, path)
+    with pytest.raises(smelt.UnsupportedError, match="ORT_ENABLE_EXTENDED"):
+        smelt.Session(path)
+
+
+SWEEP = """<ir_version: 8, opset_import: ["" : 13]> g (float[1, 6, 64] x) => (float[1, 6, 64] y) {
+    mean = ReduceMean <axes = [-1]> (x) d = Sub(x, mean) two = Constant <value_float = 2.0> () sq = Pow(d, two)
+    var = ReduceMean <axes = [-1]> (sq) e = Constant <value_float = 0.00001> () ve = Add(var, e) s = Sqrt(ve) n = Div(d, s)
+    ng = Mul(n, gamma) norm = Add(ng, beta) h0 = MatMul(norm, w1) h1 = Add(h0, b1)
+    r = Constant <value_float = 1.4142135> () half = Constant <value_float = 0.5> () one = Constant <value_float = 1.0> ()
+    q = Div(h1, r) er = Erf(q) e1 = Add(er, one) h2 = Mul(h1, e1) h = Mul(h2, half) o0 = MatMul(h, w2) o = Add(o0, b2) y = Add(o, x) }"""
+IMAGE = """<ir_version: 8, opset_import: ["" : 13]> g (float[1, 8, 12, 12] x) => (float[1, 6] y) {
+    a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1) b = Relu(a) c = Conv <pads = [1, 1, 1, 1]> (b, w1, b1) d = Add(c, x) e = Sigmoid(d)
+    p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (e) m = GlobalAveragePool(p) f = Flatten(m) y = Gemm <transB = 1> (f, w2, b2) }"""
+
+
+@pytest.fixture(scope="module")
+def tools():
+    spec = importlib.util.spec_from_file_location("tools", ROOT / "bench/tools.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("tool", ["ort_basic", "ort_extended", "transformers", "transformers_fp16", "fp16", "dynamic", "dynamic_s8",
+                                  "dynamic_optimised", "qdq_s8", "qdq_optimised", "qoperator", "qoperator_s8",
+                                  "qoperator_optimised", "initializers_as_inputs", "opset17", "opset21"])
+@pytest.mark.parametrize("text", [SWEEP, IMAGE], ids=["transformer", "image"])
+def test_what_tools_write_runs_on_kernels(tmp_path, command, tools, text, tool):
+    model = onnx.parser.parse_model(text)
+    for i, node in enumerate(model.graph.node):   # the converter to float16 goes by names
+        node.name = f"node{i}"
+    shapes = {"gamma": [64], "beta": [64], "w1": [64, 128], "b1": [128], "w2": [128, 64], "b2": [64]} if text is SWEEP else \
+        {"w1": [8, 8, 3, 3], "b1": [8], "w2": [6, 8], "b2": [6]}
+    model.graph.initializer.extend(numpy_helper.from_array(floats(*shape) / 8, name) for name, shape in shapes.items())
+    source, path = tmp_path / "m.onnx", tmp_path / f"m.{tool}.onnx"
+    onnx.save(model, source)
+    feeds = {"x": floats(*(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim))}
+    np.savez(source.with_suffix(".inputs.npz"), **feeds)
+    why = tools.write(source, tool, path)
+    if why == "leaves it as it was":
+        return
+    assert why is None
+    # 8 bits of a processor without VNNI saturate in ONNX Runtime.
+    check(tmp_path, onnx.load(path), feeds, 2e-5 if tool.startswith(("ort", "opset", "init")) or tool == "transformers" else 5e-2,
+          command)
 
 
 def test_nodes_that_a_tool_left_unsorted(tmp_path):

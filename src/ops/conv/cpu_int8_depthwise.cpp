@@ -29,11 +29,11 @@ class Int8Depthwise final : public Kernel {
         pairs_((taps_ + 1) / 2),
         pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)),
         start_(start_of_sums(q)),
+        zero_(q),
+        weights_(sums_of_weights(q)),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
-        outside_(static_cast<size_t>(blocks_ * lanes), static_cast<uint8_t>(q.quantization().a_zero)) {
-    // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
-    for (int64_t c = 0; c < p_.y[1]; ++c)
-      for (int64_t t = 0; t < taps_; ++t) start_[static_cast<size_t>(c)] -= q.quantization().a_zero * int8_weight(q, c, 0, t);
+        less_zero_(start_.size()),
+        outside_(static_cast<size_t>(blocks_ * lanes)) {
     for (int64_t y = 0; y < p_.w[2]; ++y)
       for (int64_t x = 0; x < p_.w[3]; ++x) offsets_.push_back(y * p_.dilation[0] * steps_[2] + x * p_.dilation[1] * steps_[3]);
     if (taps_ % 2 == 1) offsets_.push_back(offsets_[0]);  // its weight is 0
@@ -48,6 +48,10 @@ class Int8Depthwise final : public Kernel {
   void run(const Buffers& b) override {
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
     char* memory = static_cast<char*>(b.workspace);
+    // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
+    const int32_t zero = zero_.of(b);
+    for (size_t c = 0; c < start_.size(); ++c) less_zero_[c] = start_[c] - zero * weights_[c];
+    std::ranges::fill(outside_, static_cast<uint8_t>(zero));
     // The evaluator's scratch of all threads first, then each thread's pointers and sums.
     const CpuEpilogue::Runner finish(epilogue_, b, memory);
     char* own = memory + threads_ * epilogue_.scratch();
@@ -74,20 +78,24 @@ class Int8Depthwise final : public Kernel {
     const int64_t y = line % p_.y[2] * p_.stride[0] - p_.pad_begin[0];
     const bool inside_y = y >= 0 && y + (p_.w[2] - 1) * p_.dilation[0] < p_.x[0].shape[2];
     const int64_t stride = blocks_ * lanes;
-    integer::DepthwisePixel pixel{l.taps, pairs_, p_.y[1], packed_.data<int16_t>(), start_.data(), l.sums, x_.type == DType::i8};
+    const int64_t step = p_.stride[1] * steps_[3], extent = (p_.w[3] - 1) * p_.dilation[1];
+    integer::DepthwisePixels pixels{
+        l.taps, 1, step, stride, pairs_, p_.y[1], packed_.data<int16_t>(), less_zero_.data(), l.sums, x_.type == DType::i8};
     const auto depthwise = avx2::integer_rows().depthwise;
     for (int64_t first = 0; first < p_.y[3]; first += pixels_) {
       const int64_t count = std::min(pixels_, p_.y[3] - first);
-      for (int64_t j = 0; j < count; ++j) {
+      for (int64_t j = 0; j < count; j += pixels.pixels) {
         const int64_t x = (first + j) * p_.stride[1] - p_.pad_begin[1];
-        if (inside_y && x >= 0 && x + (p_.w[3] - 1) * p_.dilation[1] < p_.x[0].shape[3]) {
+        pixels.pixels = 1;
+        if (inside_y && x >= 0 && x + extent < p_.x[0].shape[3]) {
           const uint8_t* corner = image + y * steps_[2] + x * steps_[3];
           for (size_t t = 0; t < offsets_.size(); ++t) l.taps[t] = corner + offsets_[t];
+          pixels.pixels = std::min(count - j, (p_.x[0].shape[3] - 1 - extent - x) / p_.stride[1] + 1);
         } else {
           point_at_border(l.taps, image, y, x);
         }
-        pixel.sums = l.sums + j * stride;
-        depthwise(pixel);
+        pixels.sums = l.sums + j * stride;
+        depthwise(pixels);
       }
       finish.take({line * p_.y[3] + first, count, 0, p_.y[1], reinterpret_cast<const float*>(l.sums), stride, l.thread});
     }
@@ -123,8 +131,11 @@ class Int8Depthwise final : public Kernel {
   int64_t blocks_, taps_, pairs_, pixels_;
   std::vector<int64_t> offsets_;  // of each tap, from the window's first pixel
   std::vector<int32_t> start_;
+  ImageZero zero_;
+  std::vector<int32_t> weights_;  // their sums
   CpuEpilogue epilogue_;
-  std::vector<uint8_t> outside_;  // what taps outside the image read
+  std::vector<int32_t> less_zero_;  // start_ for the run's zero point
+  std::vector<uint8_t> outside_;    // what taps outside the image read
   Tensor packed_;
 };
 

@@ -88,7 +88,7 @@ class Int8Indirect final : public Kernel {
         threads_(q.threads),
         x_(q.node.inputs[q.at.x]),
         x_input_(q.at.x),
-        zero_(q.quantization().a_zero),
+        zero_(q),
         start_(start_of_sums(q)),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales) {
     const int64_t taps_y = p_.w[2], taps_x = p_.w[3];
@@ -132,10 +132,10 @@ class Int8Indirect final : public Kernel {
     igemm::Run r;
     r.integer = true;
     if (pixels_) {
-      pixels_->set(b.inputs[x_input_], zero_);
+      pixels_->set(b.inputs[x_input_], zero_.of(b));
       r.rows = &*pixels_;
     } else {
-      copy(image, static_cast<const uint8_t*>(b.inputs[x_input_]));
+      copy(image, static_cast<const uint8_t*>(b.inputs[x_input_]), zero_.of(b));
       memory += copy_bytes();
       r.rows = &value_of(rows_, "the rows of an image");
     }
@@ -180,7 +180,7 @@ class Int8Indirect final : public Kernel {
   }
 
   /// [N, C, H, W] in any layout to 16-bit integers less the zero point, channels last; padding is 0.
-  void copy(int16_t* to, const uint8_t* from) const {
+  void copy(int16_t* to, const uint8_t* from, int32_t zero) const {
     const Shape s = memory_strides(x_);
     const bool is_signed = x_.type == DType::i8;
     const auto widen = is_signed ? avx2::integer_rows().widen_i8 : avx2::integer_rows().widen_u8;
@@ -200,14 +200,14 @@ class Int8Indirect final : public Kernel {
         const int64_t step = s[3] * copy_.step_x;
         if (s[1] == 1 || channels == 1) {
           if (step == channels)
-            widen(out, in, last_x * channels, zero_);
+            widen(out, in, last_x * channels, zero);
           else
-            for (int64_t x = 0; x < last_x; ++x) widen(out + x * channels, in + x * step, channels, zero_);
+            for (int64_t x = 0; x < last_x; ++x) widen(out + x * channels, in + x * step, channels, zero);
         } else {
           for (int64_t c = 0; c < channels; ++c)
             for (int64_t x = 0; x < last_x; ++x) {
               const uint8_t v = in[c * s[1] + x * step];
-              out[x * channels + c] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zero_);
+              out[x * channels + c] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zero);
             }
         }
         out += last_x * channels;
@@ -221,7 +221,7 @@ class Int8Indirect final : public Kernel {
   int threads_;
   BoundTensor x_;
   size_t x_input_;
-  int32_t zero_;
+  ImageZero zero_;
   bool rows_of_window_ = true;
   std::vector<int32_t> start_;
   CpuEpilogue epilogue_;

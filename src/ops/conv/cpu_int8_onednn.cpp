@@ -28,7 +28,6 @@ struct Plan {
   std::optional<ByteImage> copy;
   Shape x;  // of the whole image, as the primitive sees it
   Shape pad_begin, pad_end;
-  int32_t zero = 0;  // of what the primitive sees
   memory::data_type type = memory::data_type::u8;
   int64_t images = 1, lines = 1;  // made at a time: images, or lines of one image's result
   int64_t x_lines = 1;            // that those are made from
@@ -40,13 +39,13 @@ Plan plan(const Request& q, int threads) {
   Plan r;
   r.flips = x.type == DType::i8 && !onednn::multiplies_signed_bytes();
   if (x.type == DType::i8 && !r.flips) r.type = memory::data_type::s8;
-  r.zero = q.quantization().a_zero + (r.flips ? 128 : 0);
   r.x = x.shape;
   r.pad_begin = p.pad_begin, r.pad_end = p.pad_end;
   const Shape none{0, 0};
   const bool padded = p.pad_begin != none || p.pad_end != none;
-  if (r.flips || (padded && r.zero != 0) || !is_channels_last(x) || !is_dense(x)) {
-    r.copy.emplace(x, p.pad_begin, p.pad_end, r.flips, static_cast<uint8_t>(r.zero), threads);
+  const bool pads_with_zero = !q.quantization().a_zero_input && q.quantization().a_zero + (r.flips ? 128 : 0) == 0;
+  if (r.flips || (padded && !pads_with_zero) || !is_channels_last(x) || !is_dense(x)) {
+    r.copy.emplace(x, p.pad_begin, p.pad_end, r.flips, threads);
     r.x = r.copy->shape();
     r.pad_begin = r.pad_end = none;
   }
@@ -96,17 +95,12 @@ class Int8Onednn final : public Kernel {
         threads_(threads),
         x_input_(q.at.x),
         sums_(p_.y[1], threads),
+        zero_(q),
         start_(start_of_sums(q)),
+        weights_(sums_of_weights(q)),
+        less_zero_(start_.size()),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
         primitive_(choice.primitive(threads), choice.scratchpad) {
-    const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
-    // Σ (x - zero) · w = Σ x · w - zero · Σ w.
-    for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
-      int32_t sum = 0;
-      for (int64_t k = 0; k < depth; ++k) sum += int8_weight(q, m, k / (p_.w[2] * p_.w[3]), k % (p_.w[2] * p_.w[3]));
-      start_[static_cast<size_t>(m)] -= plan_.zero * sum;
-    }
-    starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
     const Tensor& w = q.weight().constant;
     const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
@@ -127,8 +121,14 @@ class Int8Onednn final : public Kernel {
     const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
+    const int32_t zero = zero_.of(b) + (plan_.flips ? 128 : 0);
+    bool starts = false;  // Σ (x - zero) · w = Σ x · w - zero · Σ w
+    for (size_t m = 0; m < start_.size(); ++m) {
+      less_zero_[m] = start_[m] - zero * weights_[m];
+      starts |= less_zero_[m] != 0;
+    }
     if (plan_.copy) {
-      plan_.copy->run(reinterpret_cast<uint8_t*>(memory), image);
+      plan_.copy->run(reinterpret_cast<uint8_t*>(memory), image, static_cast<uint8_t>(zero));
       image = reinterpret_cast<const uint8_t*>(memory);
       memory += copy_bytes();
     }
@@ -136,7 +136,7 @@ class Int8Onednn final : public Kernel {
     memory += primitive_.scratch();
     int32_t* sums = reinterpret_cast<int32_t*>(memory);
     memory += sums_.bytes(pixels());
-    const CpuEpilogue::Runner finish(epilogue_, b, memory, 0, starts_ ? start_.data() : nullptr);
+    const CpuEpilogue::Runner finish(epilogue_, b, memory, 0, starts ? less_zero_.data() : nullptr);
     const int64_t x_line = plan_.x[3] * plan_.x[1], x_image = plan_.x[2] * x_line;
     int64_t row = 0;
     for (int64_t n = 0; n < p_.y[0]; n += plan_.images) {
@@ -171,8 +171,9 @@ class Int8Onednn final : public Kernel {
   int threads_;
   size_t x_input_;
   IntegerSums sums_;
-  std::vector<int32_t> start_;
-  bool starts_ = false;
+  ImageZero zero_;
+  std::vector<int32_t> start_, weights_;  // weights_: their sums
+  std::vector<int32_t> less_zero_;        // start_ for the run's zero point
   CpuEpilogue epilogue_;
   onednn::Primitive primitive_;
   Tensor packed_;

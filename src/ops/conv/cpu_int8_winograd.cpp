@@ -36,10 +36,10 @@ class Int8Winograd final : public Kernel {
         threads_(q.threads),
         x_input_(q.at.x),
         from_(memory_strides(q.node.inputs[q.at.x])),
-        zero_(q.quantization().a_zero),
+        image_zero_(q),
         signed_(p_.input == DType::i8),
         start_(start_of_sums(q)),
-        outside_(static_cast<size_t>(p_.channels()), static_cast<uint8_t>(q.quantization().a_zero)),
+        outside_(static_cast<size_t>(p_.channels())),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales) {
     for (const igemm::Part& part : igemm::split(std::vector<int64_t>{depth_}))
       parts_.push_back(static_cast<int32_t>(part.length));
@@ -56,6 +56,8 @@ class Int8Winograd final : public Kernel {
     char* memory = static_cast<char*>(b.workspace);
     const CpuEpilogue::Runner finish(epilogue_, b, memory + threads_ * own_bytes());
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
+    zero_ = image_zero_.of(b);
+    std::ranges::fill(outside_, static_cast<uint8_t>(zero_));
     const int64_t splits = plan_.splits(p_.outputs());
     parallel_dynamic(threads_, splits * plan_.blocks(), [&](int64_t task, int thread) {
       char* own = memory + thread * own_bytes();
@@ -161,7 +163,8 @@ class Int8Winograd final : public Kernel {
   int threads_;
   size_t x_input_;
   Shape from_;
-  int32_t zero_;
+  ImageZero image_zero_;
+  int32_t zero_ = 0;  // of the run
   bool signed_;
   std::vector<int32_t> start_;
   std::vector<uint8_t> outside_;  // what a tile reads outside the image

@@ -32,13 +32,19 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
   if (onnx && (!constant(6).valid() || (!left_out(7) && !constant(7).valid())))
     return refuse(Reason::not_constant, "the output's scale or zero point is not constant");
-  for (size_t i : {at.b, at.x_zero, at.w_zero})
+  for (size_t i : {at.b, at.w_zero})
     if (!left_out(i) && !constant(i).valid()) return refuse(Reason::not_constant, "the bias or a zero point is not constant");
+  const bool computed_zero = !left_out(at.x_zero) && !constant(at.x_zero).valid();
+  if (computed_zero && (onnx || elements(b.inputs[at.x_zero].shape) != 1))
+    return refuse(Reason::not_constant, "the image's zero point is not constant");
   for (size_t i : {at.w, at.x_scale, at.w_scale})
     if (!constant(i).valid()) return refuse(Reason::not_constant, "the weight or a scale is not constant");
 
   Quantization q;
-  q.a_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
+  if (computed_zero)
+    q.a_zero_input = at.x_zero;
+  else
+    q.a_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
   q.b_zeros = left_out(at.w_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.w_zero));
   if (!left_out(at.b)) q.bias = quantized_integers(constant(at.b));
   const float x_scale = quantized_floats(constant(at.x_scale))[0];
@@ -76,6 +82,15 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
   return r;
 }
 
+ImageZero::ImageZero(const Request& r)
+    : value_(r.quantization().a_zero), input_(r.quantization().a_zero_input), is_signed_(r.problem.input == DType::i8) {}
+
+int32_t ImageZero::of(const Buffers& b) const {
+  if (!input_) return value_;
+  const void* zero = b.inputs[*input_];
+  return is_signed_ ? *static_cast<const int8_t*>(zero) : *static_cast<const uint8_t*>(zero);
+}
+
 int64_t depth(const Problem& p) { return elements(p.w) / std::max<int64_t>(1, p.w[0]); }
 
 int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap) {
@@ -94,6 +109,16 @@ bool fit_8_bits(const Request& r) {
 std::vector<int32_t> start_of_sums(const Request& r) {
   std::vector<int32_t> s = r.quantization().bias;
   s.resize(static_cast<size_t>(r.problem.outputs() + igemm::tile_columns), 0);
+  return s;
+}
+
+std::vector<int32_t> sums_of_weights(const Request& r) {
+  const Problem& p = r.problem;
+  const int64_t taps = elements(spatial_of(p.w));
+  std::vector<int32_t> s(static_cast<size_t>(p.outputs() + igemm::tile_columns), 0);
+  for (int64_t m = 0; m < p.outputs(); ++m)
+    for (int64_t c = 0; c < p.w[1]; ++c)
+      for (int64_t t = 0; t < taps; ++t) s[static_cast<size_t>(m)] += int8_weight(r, m, c, t);
   return s;
 }
 

@@ -14,6 +14,19 @@ namespace smelt::ops::conv {
 /// Refused where a parameter is not constant.
 Result<Request> int8_request(const BoundNode& node, int threads);
 
+/// The image's zero point, which may be known to the run only: DynamicQuantizeLinear computes it.
+class ImageZero {
+ public:
+  explicit ImageZero(const Request& r);
+  int32_t of(const Buffers& b) const;
+  bool is_computed() const { return input_.has_value(); }
+
+ private:
+  int32_t value_;
+  std::optional<size_t> input_;
+  bool is_signed_;
+};
+
 int64_t depth(const Problem& p);  // products to a sum
 /// Element [m, c, tap] of the weights less its zero point; taps row-major.
 int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap);
@@ -23,6 +36,8 @@ bool has_narrow_weights(const Request& r);
 bool fit_8_bits(const Request& r);
 /// The sums' start for each output channel, as long as packed panels need.
 std::vector<int32_t> start_of_sums(const Request& r);
+/// Σ w less its zero point of each output channel, as long as start_of_sums: Σ (x - zero) · w = Σ x · w - zero · Σ w.
+std::vector<int32_t> sums_of_weights(const Request& r);
 /// What weights packed in this form depend on but the weights themselves, for WeightStore.
 Key int8_packing(const Request& r, std::string_view form);
 

@@ -21,7 +21,8 @@ namespace {
 /// The program and its operands, and what of the zero points costs time.
 Key int8_epilogue(const Request& r) {
   Key key(value_of(r.own->program, "the program of an int8 convolution").print());
-  key.flag(" zero", r.quantization().a_zero != 0);  // another one than the padding's may cost a copy
+  key.flag(" zero",
+           r.quantization().a_zero != 0 || r.quantization().a_zero_input);  // another one than the padding's may cost a copy
   for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
     if (r.node.inputs[i].type != DType::undefined) key.option(" ", r.node.inputs[i]);
   return key;
@@ -76,6 +77,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto q = int8_request(node, machine.threads);
+  if (q && q->quantization().a_zero_input) q = refuse(Reason::not_constant, "the image's zero point is not constant");
   if (!q) {
     for (const char* tactic : {"cuda", "cudnn"}) offer.refuse(tactic, q.refusal());
     return;

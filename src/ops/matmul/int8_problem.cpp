@@ -47,7 +47,7 @@ Result<Product> int8_product(const BoundNode& b) {
     if (i != absent && !left_out(i) && !constant(i).valid()) return refuse(Reason::not_constant, "a parameter is not constant");
   if (!left_out(at.b_zero) && !constant(at.b_zero).valid() && !integer)
     return refuse(Reason::not_constant, "the right operand's zero point is not constant");
-  if (!left_out(at.a_zero) && !constant(at.a_zero).valid() && !integer)
+  if (!left_out(at.a_zero) && !constant(at.a_zero).valid() && !integer && n.domain != smelt_domain)
     return refuse(Reason::not_constant, "the left operand's zero point is not constant");
   if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2)
     return refuse(Reason::wrong_rank, "an operand is a vector");

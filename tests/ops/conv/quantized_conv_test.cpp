@@ -234,6 +234,32 @@ TEST(QuantizedConv, runs_any_other_program) {
   EXPECT_EQ(own(check(t, 1e-6)), direct_and_winograd);
 }
 
+TEST(QuantizedConv, takes_a_zero_point_that_is_computed) {
+  for (const bool depthwise : {false, true}) {
+    for (const DType type : {DType::u8, DType::i8}) {
+      Trial t = fused_trial("(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; return %2 }");
+      t.inputs[0] = random_bytes(type, {2, 16, 9, 7}, 1);
+      t.bound.inputs[0].type = type;
+      if (depthwise) {
+        t.node.attrs["group"] = int64_t{16};
+        const auto constant = [&](size_t i, Tensor value) {
+          t.inputs[i] = t.bound.inputs[i].constant = std::move(value);
+          t.bound.inputs[i].shape = t.inputs[i].shape();
+        };
+        constant(1, random_bytes(DType::i8, {16, 1, 3, 3}, 2));
+        constant(2, random_tensor(DType::i32, {16}, 4, -9000, 9000));
+        constant(5, Tensor::scalar(0.002f));
+        constant(6, Tensor::scalar<int8_t>(0));
+      }
+      t.inputs[4] = Tensor::scalar<int64_t>(type == DType::u8 ? 117 : -9).cast(type);
+      t.bound.inputs[4] = {type, {}};
+      t.add(Tensor::scalar(0.37f), false);
+      t.result(DType::f32, {2, depthwise ? 16 : 21, 9, 7}, Layout::nhwc);
+      EXPECT_EQ(own(check(t, 1e-6)), depthwise ? std::vector<std::string>({"avx2", "avx2"}) : direct_and_winograd);
+    }
+  }
+}
+
 TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
   for (const QuantizedCase& c : {QuantizedCase{{1, 3, 9}, {4, 3, 5}, {2, 2}, {1}, {1}}, QuantizedCase{{1, 3, 9, 8}, {4, 3, 2, 5}},
                                  QuantizedCase{{1, 3, 5, 6, 7}, {4, 3, 2, 1, 3}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}}}) {

@@ -155,14 +155,24 @@ void RequantizePass::run(const igemm::Sums& s, const int32_t* start, int64_t fir
                          const Buffers& b) const {
   const RowFunctions& rows = avx2::integer_rows();
   const int64_t column = first_column + s.column;
-  igemm::RowMap::Walk to(output_rows, s.row), from(residual_rows_, s.row);
   uint8_t* y = static_cast<uint8_t*>(b.outputs[0]) + column;
   const uint8_t* residual =
       residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b.inputs[static_cast<size_t>(residual_)]) + column;
   if (start) start += s.column;
-  for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next()) {
-    const int32_t* sums = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
-    rows.requantize(row_, sums, start, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
+  SumRows all{reinterpret_cast<const int32_t*>(s.sums), start, s.rows, column, s.columns, residual, y, s.stride, 0, 0};
+  if (output_rows.linear() && (!residual || residual_rows_.linear())) {
+    all.to_step = output_rows.step();
+    all.to += s.row * all.to_step;
+    if (residual) all.residual_step = residual_rows_.step();
+    if (residual) all.residual += s.row * all.residual_step;
+    return rows.requantize(row_, all);
+  }
+  igemm::RowMap::Walk to(output_rows, s.row), from(residual_rows_, s.row);
+  all.rows = 1;
+  for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next(), all.sums += s.stride) {
+    all.to = y + to.offset();
+    if (residual) all.residual = residual + from.offset();
+    rows.requantize(row_, all);
   }
 }
 

@@ -9,9 +9,10 @@
 namespace smelt::avx2 {
 namespace {
 
-using ops::integer::DepthwisePixel;
+using ops::integer::DepthwisePixels;
 using ops::integer::Requantization;
 using ops::integer::RowFunctions;
+using ops::integer::SumRows;
 
 inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
 inline __m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
@@ -131,26 +132,41 @@ template <Residual residual> inline __m256i exact(const Requantization& r, __m25
   return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
 }
 
-template <Residual residual, bool adds, bool starts> void requantize_row(const Requantization& r, const int32_t* sums,
-                                                                         const int32_t* start, int64_t column, int64_t n,
-                                                                         const uint8_t* other, uint8_t* to) {
+/// Packs 8 · vectors whole numbers as bytes: packing works within halves, and the last permutation puts groups of 4 in order.
+template <int vectors> inline __attribute__((always_inline)) void store_bytes(uint8_t* to, const __m256i* q, __m256i zero) {
+  const __m256i low_bytes = _mm256_set1_epi16(255);
+  const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
+  if constexpr (vectors == 4) {
+    const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
+    store32(to, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  } else {
+    const __m256i words = _mm256_packus_epi16(a, a);
+    store16(to, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5))));
+  }
+}
+
+template <Residual residual, bool adds, bool starts>
+inline __attribute__((always_inline)) void requantize_row(const Requantization& r, const Guess& g, const int32_t* sums,
+                                                          const int32_t* start, int64_t column, int64_t n, const uint8_t* other,
+                                                          uint8_t* to) {
   const auto load = [=](int64_t i) __attribute__((always_inline)) { return load_sums(sums + i, starts ? start + i : nullptr); };
-  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero)), low_bytes = _mm256_set1_epi16(255);
-  const Guess g(r);
+  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero));
   int64_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    __m256i q[4];
+  const auto columns = [&]<int vectors>() __attribute__((always_inline)) {
+    __m256i q[vectors];
     __m256 doubtful = _mm256_setzero_ps();
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j)
+    for (int j = 0; j < vectors; ++j)
       q[j] = guessed<residual, adds>(g, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j, doubtful);
     if (__builtin_expect(any_doubt(doubtful), 0)) {
-      for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j);
+      for (int j = 0; j < vectors; ++j) q[j] = exact<residual>(r, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j);
     }
-    // Packing works within halves: the last permutation puts groups of 4 in order.
-    const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
-    const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
-    store32(to + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    store_bytes<vectors>(to + i, q, zero);
+  };
+  for (; i + 32 <= n; i += 32) columns.template operator()<4>();
+  if (i + 16 <= n) {
+    columns.template operator()<2>();
+    i += 16;
   }
   const auto eight = [&](int64_t at, __m256 sum, const uint8_t* from) __attribute__((always_inline)) {
     __m256 doubtful = _mm256_setzero_ps();
@@ -158,7 +174,10 @@ template <Residual residual, bool adds, bool starts> void requantize_row(const R
     if (__builtin_expect(any_doubt(doubtful), 0)) q = exact<residual>(r, sum, column + at, from);
     return to_bytes(q, r.zero);
   };
-  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, load(i), other + i));
+  if (i + 8 <= n) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, load(i), other + i));
+    i += 8;
+  }
   if (i < n) {
     // Sums, scales and addends are as long as panels are wide; what is read and written of the others ends with the row.
     alignas(16) uint8_t from[16] = {}, last[16];
@@ -182,50 +201,66 @@ void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) 
   for (; i < n; ++i) to[i] = table[from[i]];
 }
 
-template <bool adds, bool starts> void requantize_with(const Requantization& r, const int32_t* sums, const int32_t* start,
-                                                       int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
-  if (!r.adds_residual)
-    requantize_row<Residual::none, adds, starts>(r, sums, start, column, n, nullptr, to);
-  else if (r.residual_signed)
-    requantize_row<Residual::i8, adds, starts>(r, sums, start, column, n, residual, to);
-  else
-    requantize_row<Residual::u8, adds, starts>(r, sums, start, column, n, residual, to);
+/// The guess's numbers stay in registers from row to row: rows of depthwise windows and of narrow layers are short.
+template <Residual residual, bool adds, bool starts> void requantize_rows(const Requantization& r, const SumRows& s) {
+  const Guess g(r);
+  const int32_t* sums = s.sums;
+  const uint8_t* other = s.residual;
+  uint8_t* to = s.to;
+  for (int64_t row = 0; row < s.rows; ++row, sums += s.sums_step, other += s.residual_step, to += s.to_step)
+    requantize_row<residual, adds, starts>(r, g, sums, s.start, s.column, s.columns, other, to);
 }
 
-void requantize(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
-                const uint8_t* residual, uint8_t* to) {
+template <bool adds, bool starts> void requantize_with(const Requantization& r, const SumRows& s) {
+  if (!r.adds_residual)
+    requantize_rows<Residual::none, adds, starts>(r, s);
+  else if (r.residual_signed)
+    requantize_rows<Residual::i8, adds, starts>(r, s);
+  else
+    requantize_rows<Residual::u8, adds, starts>(r, s);
+}
+
+void requantize(const Requantization& r, const SumRows& s) {
   constexpr decltype(&requantize) forms[2][2] = {{requantize_with<false, false>, requantize_with<false, true>},
                                                  {requantize_with<true, false>, requantize_with<true, true>}};
-  forms[r.addends != nullptr][start != nullptr](r, sums, start, column, n, residual, to);
-  if (r.table) look_up(to, to, n, r.table);
+  forms[r.addends != nullptr][s.start != nullptr](r, s);
+  if (!r.table) return;
+  for (int64_t row = 0; row < s.rows; ++row) look_up(s.to + row * s.to_step, s.to + row * s.to_step, s.columns, r.table);
 }
 
 /// The taps' bytes interleaved by pairs of taps, so that vpmaddwd multiplies and adds two taps. unpacklo and unpackhi work within
 /// halves: `low` holds channels 0-3 and 8-11, `high` 4-7 and 12-15.
 template <bool is_signed, int blocks>
-inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixel& p, int64_t c, const int16_t* w) {
-  __m256i low[blocks], high[blocks];
+inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixels& p, int64_t c, const int16_t* weights) {
+  __m256i start[blocks][2];
   for (int b = 0; b < blocks; ++b) {
     const __m256i s0 = load32(p.start + c + 16 * b), s1 = load32(p.start + c + 16 * b + 8);
-    low[b] = _mm256_permute2x128_si256(s0, s1, 0x20);
-    high[b] = _mm256_permute2x128_si256(s0, s1, 0x31);
+    start[b][0] = _mm256_permute2x128_si256(s0, s1, 0x20);
+    start[b][1] = _mm256_permute2x128_si256(s0, s1, 0x31);
   }
-  for (int64_t t = 0; t < p.pairs; ++t, w += 32) {
-    const uint8_t *first = p.taps[2 * t] + c, *second = p.taps[2 * t + 1] + c;
-    for (int b = 0; b < blocks; ++b) {
-      const __m256i x = to_16<is_signed>(load16(first + 16 * b)), y = to_16<is_signed>(load16(second + 16 * b));
-      const int16_t* weights = w + b * 32 * p.pairs;
-      low[b] = _mm256_add_epi32(low[b], _mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), load32(weights)));
-      high[b] = _mm256_add_epi32(high[b], _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), load32(weights + 16)));
+  int32_t* sums = p.sums + c;
+  int64_t at = c;
+  for (int64_t pixel = 0; pixel < p.pixels; ++pixel, at += p.step, sums += p.sums_step) {
+    __m256i low[blocks], high[blocks];
+    for (int b = 0; b < blocks; ++b) low[b] = start[b][0], high[b] = start[b][1];
+    const int16_t* w = weights;
+    for (int64_t t = 0; t < p.pairs; ++t, w += 32) {
+      const uint8_t *first = p.taps[2 * t] + at, *second = p.taps[2 * t + 1] + at;
+      for (int b = 0; b < blocks; ++b) {
+        const __m256i x = to_16<is_signed>(load16(first + 16 * b)), y = to_16<is_signed>(load16(second + 16 * b));
+        const int16_t* of_block = w + b * 32 * p.pairs;
+        low[b] = _mm256_add_epi32(low[b], _mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), load32(of_block)));
+        high[b] = _mm256_add_epi32(high[b], _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), load32(of_block + 16)));
+      }
     }
-  }
-  for (int b = 0; b < blocks; ++b) {
-    store32(p.sums + c + 16 * b, _mm256_permute2x128_si256(low[b], high[b], 0x20));
-    store32(p.sums + c + 16 * b + 8, _mm256_permute2x128_si256(low[b], high[b], 0x31));
+    for (int b = 0; b < blocks; ++b) {
+      store32(sums + 16 * b, _mm256_permute2x128_si256(low[b], high[b], 0x20));
+      store32(sums + 16 * b + 8, _mm256_permute2x128_si256(low[b], high[b], 0x31));
+    }
   }
 }
 
-template <bool is_signed> void depthwise_pixel(const DepthwisePixel& p) {
+template <bool is_signed> void depthwise_pixels(const DepthwisePixels& p) {
   int64_t c = 0;
   const int64_t step = p.pairs * 32;
   const int16_t* w = p.weights;
@@ -238,11 +273,11 @@ template <bool is_signed> void depthwise_pixel(const DepthwisePixel& p) {
   if (c < p.channels) depthwise_blocks<is_signed, 1>(p, p.channels - 16, w);
 }
 
-void depthwise(const DepthwisePixel& p) {
+void depthwise(const DepthwisePixels& p) {
   if (p.is_signed)
-    depthwise_pixel<true>(p);
+    depthwise_pixels<true>(p);
   else
-    depthwise_pixel<false>(p);
+    depthwise_pixels<false>(p);
 }
 
 /// 8 numbers as bytes.

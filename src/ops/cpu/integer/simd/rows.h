@@ -24,11 +24,22 @@ struct Requantization {
   const uint8_t* table = nullptr;   // 256 bytes: y is table[y] instead; null: none
 };
 
-/// A channels-last depthwise window: for each channel c < channels, sums[c] = start[c] + Σ over taps of taps[t][c] · weight(t,
-/// c). Blocks of 16 channels begin at 0, 16, …; the last one ends with the channels. Weights are packed by pairs of taps: 2 · 16
+/// Rows of sums side by side: columns [column, column + columns) of `rows` rows. `sums`, `start`, `residual` and `to` begin at that
+/// column of the first row, and are so many elements apart from row to row. `start` is added to the sums first; null: nothing is.
+struct SumRows {
+  const int32_t *sums, *start;
+  int64_t rows, column, columns;
+  const uint8_t* residual;
+  uint8_t* to;
+  int64_t sums_step, residual_step, to_step;
+};
+
+/// A channels-last depthwise window over `pixels` pixels, whose taps are `step` bytes apart and whose sums `sums_step`: for each
+/// channel c < channels, sums[c] = start[c] + Σ over taps of taps[t][c] · weight(t, c). Blocks of 16 channels begin at 0, 16, …; the last one ends with the channels. Weights are packed by pairs of taps: 2 · 16
 /// 16-bit integers for each block.
-struct DepthwisePixel {
-  const uint8_t* const* taps;  // [pairs · 2], each of `channels` bytes
+struct DepthwisePixels {
+  const uint8_t* const* taps;  // [pairs · 2], each of `channels` bytes: the first pixel's
+  int64_t pixels, step, sums_step;
   int64_t pairs;
   int64_t channels;
   const int16_t* weights;  // [blocks][pairs][32]: w(2p, c), w(2p + 1, c) for lanes 0-3, 8-11, then 4-7, 12-15
@@ -43,11 +54,8 @@ struct RowFunctions {
   /// to[i] = from[i] - zero, as 16-bit integers.
   void (*widen_u8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
   void (*widen_i8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
-  /// Columns [column, column + n) of a row; `sums`, `start`, `residual` and `to` begin at that column. `start` is added to the
-  /// sums first; null: nothing is.
-  void (*requantize)(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
-                     const uint8_t* residual, uint8_t* to);
-  void (*depthwise)(const DepthwisePixel& p);
+  void (*requantize)(const Requantization& r, const SumRows& rows);
+  void (*depthwise)(const DepthwisePixels& p);
   /// to[i] = clamp(round(from[i] / divisor), low, high) + zero; NaN gives 0.
   void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
   /// The same of a[i] + b[i] or a[i] · b[i].

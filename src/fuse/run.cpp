@@ -217,6 +217,7 @@ Ledger run(Graph& g, const Options& options) {
     replace(quantized_conv, quantized_conv_by_constants);
     replace(quantized_matmul, quantized_matmul_by_constants);
     replace(qlinear_operator, qlinear_operator_by_constants);
+    replace(dynamic_product, dynamic_product_nowhere);
   }
   return run(g, list, options);
 }

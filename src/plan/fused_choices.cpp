@@ -30,7 +30,7 @@ const std::vector<Apart>& ways_apart() {
   static const std::vector<std::string> norms = {"residual_norm", "modulated_norm", "norm_epilogue"};
   static const std::vector<Apart> ways = {
       {"MatMul", {"matmul_epilogue"}},
-      {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "qlinear_epilogue"}},
+      {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}},
       {"Norm", norms},
       {"Norm",
        {norms[0], norms[1], norms[2], "recognise_rms_norm", "recognise_layer_norm", "recognise_group_norm", "norm_operator"},

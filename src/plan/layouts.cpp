@@ -56,6 +56,11 @@ bool is_instance_norm(const Step& step) { return step.node->is("Norm", smelt_dom
 /// Nearest ones move whole pixels; the offer of others takes plain images only.
 bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
 
+/// The image's element by element; the scale and the zero point follow from all of them.
+bool is_dynamic_quantize(const Segment& s, const Step& step, bool on_gpu) {
+  return step.node->is("DynamicQuantizeLinear") && is_image(s.tensor(step.outputs[0]), on_gpu);
+}
+
 /// Parts of an image, and what lies around it: their kernels go by strides.
 bool is_movement(const Node& n) { return n.is("Slice") || n.is("Split") || n.is("Pad"); }
 
@@ -89,6 +94,7 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
   if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
+  if (is_dynamic_quantize(s, step, on_gpu)) return Role::follows;
   const bool images_out =
       std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
   const bool either_way =

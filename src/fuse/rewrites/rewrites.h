@@ -20,5 +20,6 @@ Outcome concat_conv_everywhere(const Graph& g, NodeId n);
 Outcome quantized_conv_by_constants(const Graph& g, NodeId n);
 Outcome quantized_matmul_by_constants(const Graph& g, NodeId n);
 Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
+Outcome dynamic_product_nowhere(const Graph& g, NodeId n);
 
 }  // namespace smelt::fuse

@@ -83,7 +83,9 @@ class DynamicQuantizeKernel final : public Kernel {
 void offer_dynamic_quantize_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const int64_t count = elements(b.inputs[0].shape);
   if (b.inputs[0].type != DType::f32) return offer.refuse("cpu", Reason::wrong_type, "x is {}", name(b.inputs[0].type));
-  if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  if (!is_dense(x) || !is_dense(y) || x.layout != y.layout)
+    return offer.refuse("cpu", Reason::wrong_layout, "images that lie otherwise, or with gaps");
   if (count == 0) return offer.refuse("cpu", Reason::wrong_shape, "an empty tensor");
   offer.candidates.push_back(
       {"cpu", "", 2 + static_cast<double>(count) / 2e3 / machine.threads,

@@ -101,7 +101,9 @@ Printed tune(const std::vector<std::string>& problems, const std::string& from, 
 Printed explain(const std::string& model, const Options& options, bool kernels) {
   const report::Subject s = subject(model, options);
   const report::Explained e = report::explain(s);
-  std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e), report::ledger_table(e)};
+  std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e)};
+  if (!e.float_nodes.empty()) tables.push_back(report::float_table(e));
+  tables.push_back(report::ledger_table(e));
   if (kernels) {
     const std::vector<StepInfo> steps = report::prepare(s, true).execution->steps();
     tables.push_back(report::fused_table(steps));

@@ -53,6 +53,13 @@ Action add_explain(CLI::App& app) {
              (a->rejected && x.matched);
     });
     std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e)};
+    if (!a->node.empty())
+      std::erase_if(e.float_nodes,
+                    [&](const report::FloatNode& n) { return std::ranges::find(n.nodes, a->node) == n.nodes.end(); });
+    if (!e.float_nodes.empty()) {
+      tables.push_back(report::float_table(e));
+      if (a->summary) tables.back().keep_top(10);
+    }
     if (!a->summary) tables.push_back(report::ledger_table(e));
     if (a->kernels) {
       stage("building the plan");

@@ -111,6 +111,22 @@ Table form_table(const Explained& e) {
   return t;
 }
 
+Table float_table(const Explained& e) {
+  Table t{
+      .key = "float_nodes",
+      .title = "Nodes that stayed in float",
+      .columns = {
+          {"nodes", "nodes"}, {"op", "operator"}, {"reason", "reason"}, {"cost_us", "costs", Unit::us}, {"detail", "detail"}}};
+  double sum = 0;
+  for (const FloatNode& n : e.float_nodes) {
+    t.rows.push_back({n.nodes, n.op, n.reason, positive(n.cost_us), n.detail});
+    sum += n.cost_us;
+  }
+  t.note = fmt::format("costs: the bytes of their floats beyond 8 bits each, moved at {}; {} together",
+                       format(e.rates.bytes_per_s, Unit::bytes_per_s), format(sum, Unit::us));
+  return t;
+}
+
 Table tactic_table(const std::vector<StepInfo>& steps) {
   Table t{.key = "tactics",
           .title = "Tactics",

@@ -12,6 +12,7 @@
 #include "profile/profile.h"
 #include "profile/timings.h"
 #include "report/contention.h"
+#include "report/float_nodes.h"
 #include "report/table.h"
 
 namespace smelt::report {
@@ -26,7 +27,8 @@ struct Explained {
   fuse::Ledger ledger;
   std::vector<std::string> nodes;  // names of the model's nodes
   fuse::Rates rates;
-  bool measured = false;  // the rates are this machine's (smelt devices --measure), not defaults
+  bool measured = false;               // the rates are this machine's (smelt devices --measure), not defaults
+  std::vector<FloatNode> float_nodes;  // of a quantised model
 };
 
 struct Report {
@@ -86,6 +88,8 @@ Table ledger_table(const Explained& e);
 Table ledger_summary(const Explained& e);
 /// Matches per rewrite and form: "matmul_epilogue, bias + gelu: 12".
 Table form_table(const Explained& e);
+/// One row a node of a quantised model that computes in floats: why, and what its floats cost.
+Table float_table(const Explained& e);
 /// One row a tactic of each step: the one that runs, then the others with the reason.
 Table tactic_table(const std::vector<StepInfo>& steps);
 /// One row a fused step that was compared with the operators it stands for, the longest first: its time, theirs, and which run.

@@ -112,6 +112,20 @@ void add_model_nodes(profile::Profile& p, const Subject& s, const Prepared& prep
   profile::add_nodes(p, model, shapes);
 }
 
+/// Of a quantised model: what its float nodes cost beyond 8 bits.
+void add_float_advice(profile::Profile& p, const Explained& e) {
+  if (e.float_nodes.empty()) return;
+  profile::Advice a{"quantise what stayed in float", "", 0, "rewrites", {}};
+  for (const FloatNode& n : e.float_nodes) {
+    a.us += n.cost_us;
+    a.steps.insert(a.steps.end(), n.nodes.begin(), n.nodes.end());
+  }
+  const FloatNode& worst = e.float_nodes[0];
+  a.why = fmt::format("{} nodes of this quantised model move floats; the most expensive is {} ({}): {}", e.float_nodes.size(),
+                      worst.nodes[0], worst.op, worst.detail);
+  if (a.us > 0) p.advice.push_back(std::move(a));
+}
+
 void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized) {
   if (!optimized) {
     profile::Advice a{"run it as smelt rewrites it: --optimized shows it, smelt optimize writes it", "", 0, "rewrites", {}};
@@ -128,6 +142,7 @@ void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized)
              x.blocker.empty() ? "these nodes stay apart" : fmt::format("these nodes stay apart for {}", x.blocker), x.cost_us,
              "rewrites", x.nodes});
   }
+  add_float_advice(p, e);
   profile::rank(p.advice, p.latency_us.median);
 }
 
@@ -154,7 +169,9 @@ Explained explain(const Subject& s) {
   for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
   fuse::Options rewriting = plan::fuse_options(s.options);
   rewriting.rates = e.rates;
+  const bool quantized = is_quantized(g);
   e.ledger = fuse::run(g, rewriting);
+  if (quantized) e.float_nodes = float_nodes(g, e.ledger, e.rates);
   return e;
 }
 

@@ -1,0 +1,28 @@
+// What of a quantised model computes in floats, why, and what that costs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuse/match/rewrite.h"
+#include "graph/graph.h"
+
+namespace smelt::report {
+
+struct FloatNode {
+  std::string op;                  // of the graph after the rewrites: "ai.smelt.Conv"
+  std::vector<std::string> nodes;  // the model's that it stands for
+  std::string reason;              // a rejection's code; not_quantized: the model has floats there; no_8_bit_form
+  std::string detail;
+  double cost_us = 0;  // estimated: what its computed tensors and constants have more than 8 bits an element, moved; 0: not known
+};
+
+/// Whether a model has 8-bit products or tensors: QuantizeLinear, DequantizeLinear, their QLinear, integer and dynamic forms.
+bool is_quantized(const Graph& g);
+
+/// The nodes of `g`, a quantised model after the rewrites, that read or write floats where a product, a movement or a pointwise step
+/// might have had 8 bits; the most expensive first. Quantising and dequantising themselves are left out, and products of 8 bits,
+/// whatever their result is.
+std::vector<FloatNode> float_nodes(const Graph& g, const fuse::Ledger& ledger, const fuse::Rates& rates);
+
+}  // namespace smelt::report

@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ from .busy import BusyLine, stage, stage_part
 from .errors import Error, UnsupportedError, UsageError
 from .options import Path
 from .session import Session
-from .verbs import Result
+from .verbs import Result, explain
 
 Batch = Mapping[str, np.ndarray]
 ACTIVATIONS = ("u8", "s8")
@@ -61,7 +63,16 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
         raise UnsupportedError(f"quantize needs {e.name}, which is not installed", "pip install onnx onnxruntime sympy") from None
 
     source, target = os.fspath(model), os.fspath(output)
+    folder = pathlib.Path(target).absolute().parent
+    if not pathlib.Path(source).is_file():
+        raise UsageError(f"{source}: no such file")
+    if not folder.is_dir():
+        raise UsageError(f"{target}: there is no folder {folder} to write it to")
     loaded = onnx.load(source)
+    kinds = {n.op_type for n in loaded.graph.node}
+    if there := sorted(kinds & {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}):
+        raise UsageError(f"{source}: it is quantised already (it has {', '.join(there)})",
+                         "Quantise the model in f32 that it was made of")
     inputs = _inputs(loaded)
     names = {n.name for n in loaded.graph.node}
     for name in exclude:
@@ -82,47 +93,79 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
     logging.getLogger().setLevel(logging.ERROR)   # the quantizer warns of its own preprocessing
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            whole, ready = os.path.join(scratch, "whole.onnx"), os.path.join(scratch, "ready.onnx")
+            whole, ready, written = (os.path.join(scratch, f"{n}.onnx") for n in ("whole", "ready", "written"))
             onnx.save(loaded, whole)   # weights inside: the preprocessing reads no data file beside its model
             quant_pre_process(whole, ready, skip_symbolic_shape=True)
             stage("calibrating, and writing the model in 8 bits")
             ort.quantize_static(
-                ready, target, Reader(), quant_format=ort.QuantFormat.QDQ, per_channel=per_channel,
+                ready, written, Reader(), quant_format=ort.QuantFormat.QDQ, per_channel=per_channel,
                 activation_type=ort.QuantType.QUInt8 if activations == "u8" else ort.QuantType.QInt8,
                 weight_type=ort.QuantType.QInt8, nodes_to_exclude=list(exclude),
                 calibrate_method=ort.CalibrationMethod[{"minmax": "MinMax"}.get(method, method.capitalize())])
+            shutil.move(written, target)
     finally:
         logging.getLogger().setLevel(level)
     made = onnx.load(target)
+    stayed = _with_costs(_float_nodes(made, set(QDQRegistry), set(exclude)), target)
     return Quantized(target, {"quantized": target, "batches": len(batches), "outputs": _errors(source, target, batches, threads),
-                              "float_nodes": _float_nodes(made, set(QDQRegistry), set(exclude)), "nodes": _counts(made)})
+                              "float_nodes": stayed, "nodes": _counts(made)})
 
 
-def _inputs(model: Any) -> list[str]:
+def _inputs(model: Any) -> dict[str, Any]:
+    """The tensors that a run is given, by name."""
     constants = {t.name for t in model.graph.initializer}
-    return [i.name for i in model.graph.input if i.name not in constants]
+    return {i.name: i.type.tensor_type for i in model.graph.input if i.name not in constants}
 
 
-def _batches(data: Path | Iterable[Batch], inputs: list[str], limit: int) -> list[Batch]:
+def _batches(data: Path | Iterable[Batch], inputs: dict[str, Any], limit: int) -> list[Batch]:
     batches: list[Batch] = []
+    names: list[str] = []   # of the batches
     if isinstance(data, str | os.PathLike):
         folder = pathlib.Path(data)
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder", "It holds .npz files, a batch each: np.savez(file, x=image)")
         for file in sorted(folder.glob("*.np[zy]"))[:limit]:
-            loaded = np.load(file)
+            try:
+                loaded = np.load(file)
+                batch = {next(iter(inputs)): loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+            except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+                raise UsageError(f"{file}: it cannot be read: {e}") from None
             if isinstance(loaded, np.ndarray) and len(inputs) != 1:
                 raise UsageError(f"{file}: one array, but the model has {len(inputs)} inputs", "A .npz file holds inputs by name")
-            batches.append({inputs[0]: loaded} if isinstance(loaded, np.ndarray) else dict(loaded))
+            batches.append(batch)
+            names.append(str(file))
         if not batches:
-            raise UsageError(f"{folder}: no .npz or .npy file in it", "Each holds a batch: np.savez(file, x=image)")
+            images = any(f.suffix.lower() in (".jpg", ".jpeg", ".png", ".bmp", ".webp") for f in folder.iterdir())
+            raise UsageError(f"{folder}: no .npz or .npy file in it",
+                             "Each holds a batch, prepared as the model wants it: np.savez(file, x=image)" +
+                             (". How an image becomes an input (size, mean, order of channels) only you know" if images else ""))
     else:
         batches = [dict(b) for b, _ in zip(data, range(limit), strict=False)]
+        names = [f"batch {i}" for i in range(len(batches))]
         if not batches:
             raise UsageError("no batch to calibrate with")
-    for i, batch in enumerate(batches):
-        missing = [name for name in inputs if name not in batch]
+    for batch, name in zip(batches, names, strict=True):
+        missing = [i for i in inputs if i not in batch]
         if missing:
-            raise UsageError(f"batch {i} has no input '{missing[0]}'", f"It has: {', '.join(batch)}")
-    return [{name: b[name] for name in inputs} for b in batches]
+            raise UsageError(f"{name} has no input '{missing[0]}'", f"It has: {', '.join(batch)}")
+    return [{i: _fitting(np.asarray(b[i]), i, tensor, name) for i, tensor in inputs.items()}
+            for b, name in zip(batches, names, strict=True)]
+
+
+def _fitting(value: np.ndarray, name: str, tensor: Any, batch: str) -> np.ndarray:
+    """The value in the input's type, where it is of the same kind: NumPy's own floats have 64 bits. Raises UsageError for another
+    kind or shape."""
+    from onnx import helper
+
+    wanted = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    kinds = {"f": "f", "i": "iu", "u": "iu"}
+    if value.dtype != wanted and value.dtype.kind not in kinds.get(wanted.kind, ""):
+        raise UsageError(f"{batch}: '{name}' is {value.dtype}, expected {wanted}")
+    if tensor.HasField("shape"):
+        sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or "?" for d in tensor.shape.dim]
+        if len(sizes) != value.ndim or any(isinstance(s, int) and s != n for s, n in zip(sizes, value.shape, strict=True)):
+            raise UsageError(f"{batch}: '{name}' has shape {list(value.shape)}, expected [{', '.join(map(str, sizes))}]")
+    return value.astype(wanted, copy=False)
 
 
 def _errors(source: str, target: str, batches: list[Batch], threads: int) -> list[dict[str, Any]]:
@@ -147,17 +190,25 @@ def _errors(source: str, target: str, batches: list[Batch], threads: int) -> lis
             for n, (e, s, most, same, rows) in zip(names, totals, strict=True)]
 
 
-def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[str, str]]:
+def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[str, Any]]:
     """The nodes that compute in float, each with the reason."""
-    from onnx import TensorProto
+    from onnx import TensorProto, shape_inference
 
     graph = model.graph
+    try:
+        inferred = shape_inference.infer_shapes(model).graph
+    except Exception:   # models of 2 GB and more
+        inferred = graph
+    types = {v.name: v.type.tensor_type.elem_type for v in [*inferred.value_info, *inferred.output]}
+    of_floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE, TensorProto.UNDEFINED}
     maker = {o: n for n in graph.node for o in n.output}
     floats = {t.name for t in graph.initializer if t.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16)}
     computes = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
     found = []
     for n in graph.node:
         if n.op_type in ("QuantizeLinear", "DequantizeLinear", "Constant"):
+            continue
+        if all(types.get(o, TensorProto.UNDEFINED) not in of_floats for o in n.output):   # shapes, masks, tokens
             continue
         from_float = [i for i in n.input if i and (i in floats or i not in maker or maker[i].op_type != "DequantizeLinear")]
         tensors = [i for i in n.input if i]
@@ -181,6 +232,16 @@ def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[s
     return found
 
 
+def _with_costs(nodes: list[dict[str, Any]], target: str) -> list[dict[str, Any]]:
+    """Each with `cost_us`: what `smelt explain` estimates of the step that stands for it, by equal parts; 0 where it is part of a
+    step that moves 8 bits."""
+    costs: dict[str, float] = {}
+    for row in explain(target).data.get("float_nodes", []):
+        for name in row["nodes"]:
+            costs[name] = costs.get(name, 0.0) + (row["cost_us"] or 0.0) / len(row["nodes"])
+    return [{**n, "cost_us": costs.get(n["node"], 0.0)} for n in nodes]
+
+
 def _counts(model: Any) -> dict[str, int]:
     kinds = [n.op_type for n in model.graph.node]
     between = sum(k in ("QuantizeLinear", "DequantizeLinear") for k in kinds)
@@ -200,8 +261,15 @@ def _tables(data: dict[str, Any]) -> str:
              _table("What it cost", ["output", "error (rms)", "largest", "same first"], outputs)]
     stayed = data["float_nodes"]
     if stayed:
-        parts.append(_table(f"In float: {len(stayed)} of {data['nodes']['all']} nodes", ["node", "operator", "reason"],
-                            [[n["node"], n["op"], n["reason"]] for n in stayed]))
+        alike: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for n in stayed:
+            alike.setdefault((n["op"], n["reason"]), []).append(n)
+        rows = [[str(len(nodes)), op, f"{sum(n['cost_us'] for n in nodes):.1f}", reason,
+                 nodes[0]["node"] + (", …" if len(nodes) > 1 else "")] for (op, reason), nodes in alike.items()]
+        rows.sort(key=lambda r: -float(r[2]))
+        parts.append(_table(f"In float: {len(stayed)} of {data['nodes']['all']} nodes",
+                            ["nodes", "operator", "costs µs", "reason", "which"], rows) +
+                     "\ncosts: estimated, of moving floats instead of 8 bits (smelt explain); names of all: --json")
     else:
         parts.append(f"All {data['nodes']['all']} nodes read 8 bits")
     return "\n\n".join(parts)

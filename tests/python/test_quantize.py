@@ -73,6 +73,47 @@ def test_refuses_what_it_cannot_calibrate_with(classifier, tmp_path):
     assert not out.exists()
 
 
+def test_says_what_of_the_data_does_not_fit(classifier, tmp_path):
+    out, model = tmp_path / "int8.onnx", classifier / "float.onnx"
+    x = np.zeros((2, 3, 12, 12), np.float32)
+    for batch, expected in (({"x": x[0]}, r"batch 0: 'x' has shape \[3, 12, 12\], expected \[2, 3, 12, 12\]"),
+                            ({"x": x.astype(np.int64)}, "'x' is int64, expected float32")):
+        with pytest.raises(smelt.UsageError, match=expected):
+            smelt.quantize(model, out, [batch])
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(smelt.UsageError, match=r"cut.npz: it cannot be read"):
+        smelt.quantize(model, out, folder)
+    (folder / "cut.npz").unlink()
+    (folder / "cat.jpg").write_bytes(b"")
+    with pytest.raises(smelt.UsageError) as refused:
+        smelt.quantize(model, out, folder)
+    assert "only you know" in refused.value.next_step
+    with pytest.raises(smelt.UsageError, match="no such folder"):
+        smelt.quantize(model, out, tmp_path / "nowhere")
+    with pytest.raises(smelt.UsageError, match="no such file"):
+        smelt.quantize(tmp_path / "nothing.onnx", out, [{"x": x}])
+    with pytest.raises(smelt.UsageError, match="there is no folder"):
+        smelt.quantize(model, tmp_path / "no" / "int8.onnx", [{"x": x}])
+    assert not out.exists()
+
+
+def test_takes_numpy_s_own_floats_and_refuses_a_second_time(classifier, tmp_path):
+    x = np.random.default_rng(1).standard_normal((2, 3, 12, 12))   # f64
+    made = smelt.quantize(classifier / "float.onnx", tmp_path / "int8.onnx", [{"x": x}], threads=1)
+    with pytest.raises(smelt.UsageError, match="quantised already"):
+        smelt.quantize(made, tmp_path / "again.onnx", [{"x": x}])
+
+
+def test_says_what_nodes_in_float_cost(classifier, tmp_path):
+    made = smelt.quantize(classifier / "float.onnx", tmp_path / "int8.onnx", classifier / "data", exclude=["conv2"], threads=1)
+    costs = {n["node"]: n["cost_us"] for n in made["float_nodes"]}
+    assert costs["conv2"] > 0
+    explained = {n: row for row in smelt.explain(made)["float_nodes"] for n in row["nodes"]}
+    assert explained["conv2"]["op"].endswith("Conv") and explained["conv2"]["cost_us"] > 0 and explained["conv2"]["detail"]
+
+
 def test_the_command_does_the_same(command, classifier, tmp_path):
     env = {**os.environ, "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -81,4 +122,4 @@ def test_the_command_does_the_same(command, classifier, tmp_path):
     made = json.loads(out)
     assert made["batches"] == 3 and "conv2" in {n["node"] for n in made["float_nodes"]}
     missing = command("quantize", classifier / "float.onnx", "-o", tmp_path / "no.onnx", "--data", tmp_path / "none", code=2, env=env)
-    assert "no .npz or .npy file" in missing.stderr
+    assert "no such folder" in missing.stderr

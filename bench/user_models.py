@@ -64,10 +64,10 @@ for line in sys.stdin:
 
 
 class Engine(shared.Worker):
-    def __init__(self, name, model, args):
-        self.results = args.folder / f"results.{name}.npz"
-        super().__init__(name, WORKER, [name, model, model.with_suffix(".inputs.npz"), args.threads, args.tuning_level,
-                                        args.folder / "cache", self.results])
+    def __init__(self, name, model, args, label=None):
+        self.results = args.folder / f"results.{label or name}.npz"
+        super().__init__(label or name, WORKER, [name, model, model.with_suffix(".inputs.npz"), args.threads, args.tuning_level,
+                                                 args.folder / "cache", self.results])
         self.batches = []
 
     def outputs(self):

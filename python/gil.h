@@ -7,8 +7,8 @@
 
 namespace smelt::python {
 
-/// Takes the lock by `take`. Before 3.14 Python ends a thread that asks for it after its end by pthread_exit, which C++ takes for an
-/// exception and a destructor for std::terminate: the thread stays here instead, until the process ends.
+/// Takes the lock by `take`. Before 3.14 Python ends a thread that asks for it after its end by pthread_exit, which C++ takes for
+/// an exception and a destructor for std::terminate: the thread stays here instead, until the process ends.
 template <class Take> auto take_or_stay(const Take& take) {
   try {
     return take();

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -233,6 +234,16 @@ void AtomicFile::commit_together(std::initializer_list<AtomicFile*> files) {
 std::string read_text(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
   return {reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())};
+}
+
+std::string read_head(const std::filesystem::path& path, size_t most) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return "";
+  std::ifstream file(path, std::ios::binary);
+  std::string head(most, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(most));
+  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  return head;
 }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {

@@ -55,6 +55,9 @@ class AtomicFile {
 };
 
 std::string read_text(const std::filesystem::path& path);
+
+/// Up to so many bytes from the beginning; none where it is no regular file: a pipe would be waited for.
+std::string read_head(const std::filesystem::path& path, size_t most);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
 /// `given`, as an option names it; where that is empty, SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt, which is

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "base/error.h"
@@ -53,10 +52,7 @@ std::vector<report::InspectedKernel> kernels_in(const inspect::Image& image) {
 /// Nothing where the file is neither a cubin nor PTX.
 std::optional<inspect::Image> read_image(const std::string& path) {
   // A model may be large: its first bytes say that it is one.
-  std::string head(65536, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(file.gcount()));
+  const std::string head = read_head(path, 65536);
   const bool elf = inspect::is_elf(head);
   if (!head.empty() && !elf && !inspect::is_ptx(head)) return std::nullopt;
   const std::string bytes = read_text(path);

@@ -196,7 +196,8 @@ const onnx::FunctionProto* called(const Functions& functions, const onnx::NodePr
   return it == functions.end() ? nullptr : &it->second;
 }
 
-/// How many nodes calls become once they are inlined, found by looking at each function once: forty that call the next one twice are 2^40.
+/// How many nodes calls become once they are inlined, found by looking at each function once: forty that call the next one twice
+/// are 2^40.
 class InlinedSize {
  public:
   using IsKept = std::function<bool(const onnx::FunctionProto&, const onnx::NodeProto& call)>;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/untrusted_database.h"
 #include "profile/imports.h"
 
 namespace smelt::profile {
@@ -22,6 +23,7 @@ class Database {
     const int result = sqlite3_open_v2(file_.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
     db_.reset(opened);
     if (result != SQLITE_OK) complain();
+    distrust(opened);
   }
   using Row = std::function<void(sqlite3_stmt*)>;
   void each(const std::string& query, const Row& row) const {
@@ -62,14 +64,22 @@ class Ranges {
         all_, [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
   }
   std::vector<std::string> at(int64_t time) {
-    for (; next_ < all_.size() && all_[next_].begin <= time; ++next_) open_.push_back(next_);
-    std::erase_if(open_, [&](size_t i) { return all_[i].end < time; });
+    for (; next_ < all_.size() && all_[next_].begin <= time; ++next_) {
+      if (open_.size() == most_open) close(all_[next_].begin);
+      if (open_.size() < most_open) open_.push_back(next_);
+    }
+    close(time);
     std::vector<std::string> labels;
-    for (const size_t i : open_) labels.push_back(all_[i].text);
+    for (size_t i = 0; i < std::min(open_.size(), deepest_scope); ++i) labels.push_back(all_[open_[i]].text);
     return labels;
   }
 
  private:
+  static constexpr size_t most_open = 1000;  // a file may have them all open at once
+  void close(int64_t time) {
+    std::erase_if(open_, [&](size_t i) { return all_[i].end < time; });
+  }
+
   std::vector<Range> all_;
   std::vector<size_t> open_;
   size_t next_ = 0;

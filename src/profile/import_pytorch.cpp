@@ -100,54 +100,69 @@ class Reader {
     }
   }
 
+  /// The spans that are open at a time, the outermost first, and those of two kinds among them: a file may nest all it has.
+  struct Open {
+    std::vector<Span*> all, scopes, ops;
+    void push(Span& s) {
+      all.push_back(&s);
+      if (s.kind == Kind::scope) scopes.push_back(&s);
+      if (s.kind == Kind::op) ops.push_back(&s);
+    }
+    Span& pop() {
+      Span& s = *all.back();
+      all.pop_back();
+      if (s.kind == Kind::scope) scopes.pop_back();
+      if (s.kind == Kind::op) ops.pop_back();
+      return s;
+    }
+  };
+
   void read_thread(std::vector<Span>& spans, std::vector<std::pair<double, int64_t>>& memory) {
     std::ranges::stable_sort(spans,
                              [](const Span& a, const Span& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
     std::ranges::sort(memory);
-    std::vector<Span*> open;
+    Open open;
     auto next = memory.begin();
     const auto memory_until = [&](double time) {
       for (; next != memory.end() && next->first < time; ++next) {
         close(open, next->first);
-        const auto op = std::find_if(open.rbegin(), open.rend(), [](const Span* s) { return s->kind == Kind::op; });
-        if (op != open.rend()) (*op)->bytes += next->second;
+        if (!open.ops.empty()) open.ops.back()->bytes += next->second;
       }
     };
     for (Span& s : spans) {
       memory_until(s.begin);
       close(open, s.begin);
       if (s.kind == Kind::op || s.kind == Kind::launch) enter(s, open);
-      open.push_back(&s);
+      open.push(s);
     }
     memory_until(1e300);
     close(open, 1e300);
   }
 
-  void enter(Span& s, const std::vector<Span*>& open) {
-    const auto op = std::find_if(open.rbegin(), open.rend(), [](const Span* o) { return o->kind == Kind::op; });
+  void enter(Span& s, const Open& open) {
+    Span* op = open.ops.empty() ? nullptr : open.ops.back();
     if (s.kind == Kind::launch) {
-      if (op != open.rend() && s.correlation >= 0) by_correlation_[s.correlation] = (*op)->node;
+      if (op && s.correlation >= 0) by_correlation_[s.correlation] = op->node;
       return;
     }
-    if (op != open.rend()) (*op)->inner_us += s.end - s.begin;
+    if (op) op->inner_us += s.end - s.begin;
     std::vector<std::string> scope;
-    for (const Span* o : open)
-      if (o->kind == Kind::scope) {
-        // A label may be a path.
-        for (size_t at = 0; at < o->name.size();) {
-          const size_t end = std::min(o->name.find('/', at), o->name.size());
-          if (end > at) scope.push_back(o->name.substr(at, end - at));
-          at = end + 1;
-        }
+    for (const Span* o : open.scopes) {
+      if (scope.size() >= deepest_scope) break;
+      // A label may be a path.
+      for (size_t at = 0; at < o->name.size();) {
+        const size_t end = std::min(o->name.find('/', at), o->name.size());
+        if (end > at) scope.push_back(o->name.substr(at, end - at));
+        at = end + 1;
       }
+    }
     s.node = row_of(own_names(std::move(scope)), s.name);
     if (s.external >= 0) by_external_[s.external] = s.node;
   }
 
-  void close(std::vector<Span*>& open, double time) {
-    while (!open.empty() && open.back()->end <= time) {
-      const Span& s = *open.back();
-      open.pop_back();
+  void close(Open& open, double time) {
+    while (!open.all.empty() && open.all.back()->end <= time) {
+      const Span& s = open.pop();
       if (s.kind != Kind::op) continue;
       NodeTime& n = nodes_[s.node];
       n.calls += 1;

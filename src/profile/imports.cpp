@@ -1,7 +1,6 @@
 #include "profile/imports.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "base/error.h"
@@ -12,12 +11,21 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// What is wrong, without the library's number of it.
+std::string_view words(const Json::exception& e) {
+  const std::string_view text = e.what();
+  const size_t end = text.find("] ");
+  return end == text.npos ? text : text.substr(end + 2);
+}
+
 Json parsed(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {  // its text may quote bytes that are no text
     throw Error(fmt::format("{}: not whole JSON: wrong at byte {} of {}", file.string(), e.byte, text.size()));
+  } catch (const Json::exception& e) {  // a number that is too large
+    throw Error(fmt::format("{}: damaged: {}", file.string(), words(e)));
   }
 }
 
@@ -59,6 +67,7 @@ bool any_is(const Json& events, const char* key, std::string_view value) {
 }  // namespace
 
 std::vector<std::string> own_names(std::vector<std::string> levels) {
+  levels.resize(std::min(levels.size(), deepest_scope));
   std::string outer;
   for (std::string& level : levels) {
     if (!outer.empty() && level.starts_with(outer + '.')) level.erase(0, outer.size() + 1);
@@ -239,24 +248,18 @@ Timings from_trtexec(const Json& profile, const Json* layers) {
 }
 
 bool is_profile(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string head(256, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
+  const std::string head = read_head(file, 256);
   if (head.starts_with("SQLite format 3")) return true;
   const size_t first = head.find_first_not_of(" \t\r\n");
   return first != head.npos && (head[first] == '{' || head[first] == '[') && file.extension() != ".onnx";
 }
 
 Timings read_timings(const std::filesystem::path& file, const std::filesystem::path& layers) {
-  std::ifstream in(file, std::ios::binary);
-  char head[15] = {};
-  in.read(head, sizeof head);
   const auto named = [&](Timings t) {
     t.file = file.filename().string();
     return t;
   };
-  if (std::string_view(head, sizeof head) == "SQLite format 3") return named(from_nsight(file));
+  if (read_head(file, 15) == "SQLite format 3") return named(from_nsight(file));
   const Json json = parsed(file);
   try {
     if (!layers.empty()) {
@@ -277,7 +280,7 @@ Timings read_timings(const std::filesystem::path& file, const std::filesystem::p
       throw Error("trtexec's layers, without times",
                   "Give them beside the profile: smelt profile profile.json --layers this.json", ExitCode::unsupported);
   } catch (const Json::exception& e) {
-    throw Error(fmt::format("{}: damaged: {}", file.string(), e.what()));
+    throw Error(fmt::format("{}: damaged: {}", file.string(), words(e)));
   } catch (const Error& e) {
     throw Error(fmt::format("{}: {}", file.string(), e.what()), e.next(), e.code());
   }

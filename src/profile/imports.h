@@ -7,6 +7,9 @@
 
 namespace smelt::profile {
 
+/// What lies deeper belongs to the module at that depth: the names of n levels have n^2 letters.
+constexpr size_t deepest_scope = 100;
+
 /// Levels as modules call them, where exporters repeat the outer ones: {"layer1", "layer1.0", "layer1.0.conv"} → {"layer1", "0",
 /// "conv"}.
 std::vector<std::string> own_names(std::vector<std::string> levels);

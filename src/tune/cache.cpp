@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/untrusted_database.h"
 
 namespace smelt::tune {
 namespace {
@@ -141,13 +142,6 @@ void check_regular(const std::filesystem::path& path) {
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
       fail("{} is no regular file", file.filename().string());
   }
-}
-
-/// The file may be anybody's: what it defines besides tables does not run.
-void distrust(sqlite3* db) {
-  for (const int what : {SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_TRUSTED_SCHEMA})
-    sqlite3_db_config(db, what, 0, nullptr);
-  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
 }
 
 }  // namespace

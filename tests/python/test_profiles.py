@@ -2,6 +2,7 @@
 and Nsight Systems' need a GPU and are small samples written after their documentation."""
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -313,3 +314,48 @@ def test_files_that_are_damaged_or_other_are_refused(command, torch_trace, ort_p
     assert str(path) in command("profile", path, code=1).stderr
     path.write_bytes(b"SQLite format 3\0" + b"\0" * 2000)
     assert "damaged" in command("diff", path, path, code=1).stderr
+
+
+@pytest.mark.parametrize("verb", ["profile", "diff", "inspect"])
+def test_a_pipe_is_not_waited_for(command, tmp_path, verb):
+    os.mkfifo(tmp_path / "pipe")
+    result = command(verb, *[tmp_path / "pipe"] * (2 if verb == "diff" else 1), code=1)
+    assert "regular file" in result.stderr
+
+
+def test_a_view_in_place_of_nsights_tables_does_not_run(command, tmp_path):
+    path = tmp_path / "nsys.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName);
+            CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c)
+              SELECT 0 AS start, i AS end, 'a' AS text, 0 AS globalTid FROM c;""")
+    assert "damaged" in command("profile", path, code=1).stderr
+
+
+def test_ranges_that_are_all_open_at_once_are_read_soon(command, tmp_path):
+    many, path = 100_000, tmp_path / "nsys.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName);
+            CREATE TABLE NVTX_EVENTS (start, end, text, globalTid);""")
+        db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, 0)", ((i, 10 * many - i, f"r{i}") for i in range(many)))
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, 1)", ((2 * many, 2 * many + 1, i) for i in range(many)))
+    events = [{"ph": "X", "cat": "user_annotation" if i % 2 else "cpu_op", "name": f"n{i}", "ts": i, "dur": 10 * many - 2 * i, "tid": 1,
+               "pid": 1} for i in range(many // 4)]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    for file in (path, tmp_path / "trace.json"):
+        before = os.times()
+        command("profile", file, "--json")
+        after = os.times()
+        assert after.children_user + after.children_system - before.children_user - before.children_system < 4, file.name
+
+
+@pytest.mark.parametrize("text", ['[{"averageMs": 1}, {"name": 5}]', '[{"averageMs": 1e400}]'])
+def test_a_library_s_words_are_not_shown(command, tmp_path, text):
+    path = tmp_path / "profile.json"
+    path.write_text(text)
+    said = command("profile", path, code=1).stderr
+    assert "damaged" in said and "profile.json" in said and "json.exception" not in said

@@ -16,6 +16,9 @@ spec.loader.exec_module(scale)
 
 FEW, MANY = 200, 2000
 MOST = 14   # n log n: 10 times the nodes take 14 times the instructions
+FEW_TIMED, MANY_TIMED = 1000, 10_000
+MOST_TIMED = 30   # of seconds, which neighbours change; n^2 takes 100 times as many
+HAS_COUNTER = shutil.which("valgrind") is not None
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +28,27 @@ def build(request):
 
 def instructions(build, path):
     """That `smelt explain --kernels` executes, which imports, rewrites, plans and prints. Neighbours do not change them."""
-    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", build / "smelt", "explain", "--kernels",
-                           "--tuning-level", "0", "--no-cache", "--threads", "1", path], capture_output=True, text=True, timeout=300,
-                          check=False)
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *explain(build, path)],
+                          capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
+
+
+def explain(build, path):
+    return [str(build / "smelt"), "explain", "--kernels", "--tuning-level", "0", "--no-cache", "--threads", "1", str(path)]
+
+
+def seconds(build, path):
+    """Of the processor, the least of two times."""
+    def once():
+        process = subprocess.Popen(explain(build, path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, said[-2000:]
+        return used.ru_utime + used.ru_stime
+
+    return min(once(), once())
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +68,19 @@ def counts(build, tmp_path_factory):
     return {key: n - start for key, n in found.items()}
 
 
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind counts the instructions")
+@pytest.mark.skipif(not HAS_COUNTER, reason="valgrind counts the instructions; without it the test below takes the time")
 @pytest.mark.parametrize("case", list(scale.CASES))
 def test_ten_times_the_nodes_take_about_ten_times_the_instructions(case, counts):
     few, many = counts[case, FEW], counts[case, MANY]
     assert many <= MOST * few, f"{FEW} nodes take {few:,} instructions, {MANY} take {many:,}: {many / few:.1f} times"
+
+
+@pytest.mark.skipif(HAS_COUNTER, reason="instructions are counted")
+@pytest.mark.parametrize("case", list(scale.CASES))
+def test_ten_times_the_nodes_take_about_ten_times_the_seconds(case, build, tmp_path):
+    took = {}
+    for nodes in (FEW_TIMED, MANY_TIMED):
+        path = tmp_path / f"{nodes}.onnx"
+        scale.write(case, nodes, path)
+        took[nodes] = seconds(build, path)
+    assert took[MANY_TIMED] <= MOST_TIMED * took[FEW_TIMED], took

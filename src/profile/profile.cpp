@@ -182,6 +182,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   p.gaps_us = execution.on_gpu() ? median(gaps) : median_alone(gaps, own);
   p.timeline = runs[middle_of(profiled)];
 
+  const auto quietest = static_cast<size_t>(std::ranges::max_element(own) - own.begin());
   const std::vector<StepInfo>& steps = execution.steps();
   std::vector<double> samples(runs.size());
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -190,7 +191,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
       samples[r] = us_of(t.begin_ns, t.end_ns);
     }
     p.steps.push_back({.step = steps[s], .us = summarize(samples)});
-    if (!execution.on_gpu()) p.steps.back().alone_us = median_alone(samples, own);
+    if (!execution.on_gpu()) p.steps.back().alone_us = samples[quietest] * own[quietest];
     p.steps_us += p.steps.back().us.median;
   }
   for (StepRow& row : p.steps) {

@@ -53,7 +53,7 @@ struct StepRow {
   StepInfo step;
   Summary us;           // exclusive time, microseconds
   double share = 0;     // of the sum over steps
-  double alone_us = 0;  // over the runs that other work took least of (median), less what it took; 0: not known
+  double alone_us = 0;  // in the run that other work took least of, less what it took; 0: not known
   /// What the step itself takes: the median, or less where other work took time of every run.
   double own_us() const { return alone_us > 0 ? std::min(us.median, alone_us) : us.median; }
   // Of a roof that is known; else 0 and nothing:

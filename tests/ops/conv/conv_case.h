@@ -73,6 +73,26 @@ inline Tensor sums(const ConvCase& c, const Trial& t) {
 
 inline std::vector<std::string> agree(Trial& t, const Tensor& want) { return agree(t, want, 2e-6); }
 
+/// Whether smelt's kernel takes the convolution alone, before a program that tiles do not apply, and before one with a residual.
+inline void runs_with_and_without_programs(const ConvCase& c) {
+  const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
+  const std::string residual =
+      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
+      "}";
+  SCOPED_TRACE(to_string(c.x[0]) + " " + to_string(c.w));
+  Trial plain = trial(c);
+  const Tensor want = sums(c, plain);
+  plain.result(DType::f32, want.shape(), Layout::nhwc);
+  EXPECT_THAT(agree(plain, want), testing::Contains("avx2"));
+  for (const std::string& program : {general, residual}) {
+    Trial t = trial(c);
+    t.node.program = expr::Program::parse(program);
+    if (program == residual) t.add(random_tensor(DType::f32, want.shape(), 7), false, Layout::nhwc);
+    t.result(DType::f32, want.shape(), Layout::nhwc);
+    EXPECT_THAT(check(t, 2e-6), testing::Contains("avx2")) << program;
+  }
+}
+
 inline ConvCase one(Shape x, Shape w, std::vector<int64_t> stride = {1, 1}, std::vector<int64_t> pads = {0, 0, 0, 0}) {
   ConvCase c;
   c.x = {std::move(x)};

@@ -3,8 +3,6 @@
 namespace smelt::ops {
 namespace {
 
-using expr::Program;
-
 TEST(DepthwiseConv, runs_with_every_window_stride_and_border) {
   const auto depthwise = [](Shape x, Shape window, std::vector<int64_t> stride, std::vector<int64_t> pads,
                             std::vector<int64_t> dilation = {1, 1}) {
@@ -25,23 +23,7 @@ TEST(DepthwiseConv, runs_with_every_window_stride_and_border) {
     for (int64_t stride : {1, 2})
       for (int64_t channels : {8, 19, 48})
         cases.push_back(depthwise({2, channels, 8, 27}, {taps, taps}, {stride, stride}, std::vector<int64_t>(4, taps / 2)));
-  const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
-  const std::string residual =
-      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
-      "}";
-  for (const ConvCase& c : cases) {
-    Trial plain = trial(c);
-    const Tensor want = sums(c, plain);
-    plain.result(DType::f32, want.shape(), Layout::nhwc);
-    EXPECT_THAT(agree(plain, want), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w);
-    for (const std::string& program : {general, residual}) {
-      Trial t = trial(c);
-      t.node.program = Program::parse(program);
-      if (program == residual) t.add(random_tensor(DType::f32, want.shape(), 7), false, Layout::nhwc);
-      t.result(DType::f32, want.shape(), Layout::nhwc);
-      EXPECT_THAT(check(t, 2e-6), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w) << program;
-    }
-  }
+  for (const ConvCase& c : cases) runs_with_and_without_programs(c);
   // Between the channels of other tensors.
   Trial sliced = trial(cases[3]);
   const Tensor want = sums(cases[3], sliced);

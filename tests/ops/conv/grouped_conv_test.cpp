@@ -4,8 +4,6 @@
 namespace smelt::ops {
 namespace {
 
-using expr::Program;
-
 TEST(GroupedConv, runs_with_groups_of_any_width) {
   const auto grouped = [](int64_t groups, int64_t in, int64_t out, Shape window = {3, 3}, std::vector<int64_t> stride = {1, 1},
                           Shape image = {7, 10}, int64_t batch = 1) {
@@ -45,23 +43,7 @@ TEST(GroupedConv, runs_with_groups_of_any_width) {
                                        wide(1, 20, 24),  // dilations under which most taps lie outside
                                        wide(6, 8, 8),
                                        wide(8, 4, 4)};
-  const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
-  const std::string residual =
-      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
-      "}";
-  for (const ConvCase& c : cases) {
-    Trial plain = trial(c);
-    const Tensor want = sums(c, plain);
-    plain.result(DType::f32, want.shape(), Layout::nhwc);
-    EXPECT_THAT(agree(plain, want), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w);
-    for (const std::string& program : {general, residual}) {
-      Trial t = trial(c);
-      t.node.program = Program::parse(program);
-      if (program == residual) t.add(random_tensor(DType::f32, want.shape(), 7), false, Layout::nhwc);
-      t.result(DType::f32, want.shape(), Layout::nhwc);
-      EXPECT_THAT(check(t, 2e-6), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w) << program;
-    }
-  }
+  for (const ConvCase& c : cases) runs_with_and_without_programs(c);
   // Between the channels of other tensors.
   Trial sliced = trial(twelve);
   const Tensor want = sums(twelve, sliced);

@@ -29,7 +29,6 @@ int64_t pointer_bytes(const Schedule& s) {
 /// From one row of a task's sums to the next. Of several groups they lie side by side: the columns that a group's last panel has
 /// too many are overwritten by the next group's first ones.
 int64_t sums_stride(const Schedule& s, int64_t groups, int64_t columns) {
-  if (s.groups == 1) return round_up(columns, tile_columns);
   return round_up((groups - 1) * s.n + round_up(columns, tile_columns), tile_columns);
 }
 
@@ -126,24 +125,18 @@ void shift(const Schedule& s, const Scratch& scratch, int64_t rows, int64_t elem
 
 void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
   r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
-  if (s.groups > 1) {
-    const int64_t stride = sums_stride(s, t.groups, t.columns);
-    for (int64_t g = 0; g < t.groups; ++g) {
-      if (t.group + g > 0) shift(s, scratch, t.rows, g == 0 ? t.group * s.group_step : s.group_step);
-      multiply(s, r, {t.row, t.rows, t.column, t.columns, t.group + g, 1}, scratch,
-               scratch.sums ? scratch.sums + g * s.n : nullptr, stride);
-    }
-    if (r.finish)
-      r.finish->take({t.row, t.rows, t.group * s.n + t.column, (t.groups - 1) * s.n + t.columns, scratch.sums, stride, thread});
-    return;
-  }
   // The sums of a few panels stay in the L1 cache until they are finished.
   const int64_t slice = r.integer ? 4 * tile_columns : t.columns;
   for (int64_t first = 0; first < t.columns; first += slice) {
-    const Task part{t.row, t.rows, t.column + first, std::min(slice, t.columns - first), 0, 1};
-    const int64_t stride = sums_stride(s, 1, part.columns);
-    multiply(s, r, part, scratch, scratch.sums, stride);
-    if (r.finish) r.finish->take({part.row, part.rows, part.column, part.columns, scratch.sums, stride, thread});
+    const int64_t column = t.column + first, columns = std::min(slice, t.columns - first);
+    const int64_t stride = sums_stride(s, t.groups, columns);
+    for (int64_t g = 0; g < t.groups; ++g) {
+      if (t.group + g > 0) shift(s, scratch, t.rows, g == 0 ? t.group * s.group_step : s.group_step);
+      float* sums = scratch.sums ? scratch.sums + g * s.n : nullptr;
+      multiply(s, r, {t.row, t.rows, column, columns, t.group + g, 1}, scratch, sums, stride);
+    }
+    if (r.finish)
+      r.finish->take({t.row, t.rows, t.group * s.n + column, (t.groups - 1) * s.n + columns, scratch.sums, stride, thread});
   }
 }
 

@@ -86,7 +86,7 @@ Name seen(Call& c, const Name& past, const Name& steps, const Name& keys) {
   }
   const Name at_query = c.before("Add", {unsqueeze(c, past, {1}), positions(c, steps)});  // [B, S]
   const Name row = unsqueeze(c, at_query, {1, 3});
-  const Name up_to = c.before("LessOrEqual", {at_key, row});
+  Name up_to = c.before("LessOrEqual", {at_key, row});
   const int64_t window = c.integer("local_window_size", -1);
   if (window <= 0) return up_to;
   const Name first = c.before("Sub", {row, c.scalar(onnx::TensorProto::INT64, static_cast<double>(window))});

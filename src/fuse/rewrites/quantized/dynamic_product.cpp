@@ -15,7 +15,7 @@ namespace {
 
 /// The one node that reads v, where it is this operator; the reason when it is not.
 Result<NodeId> only(const Graph& g, ValueId v, std::string_view op) {
-  const auto reader = reader_of(g, v);
+  auto reader = reader_of(g, v);
   if (reader && !g.node(*reader).is(op)) return refuse(Reason::wrong_reader, *reader, "{} is no {}", describe(g, *reader), op);
   return reader;
 }

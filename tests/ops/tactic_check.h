@@ -1,6 +1,7 @@
 // Runs every candidate that an operator offers against the reference, over the layouts and slices that tensors may have.
 #pragma once
 
+#include <cpuid.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -158,7 +159,9 @@ inline std::vector<std::string> own(std::vector<std::string> names) {
 /// Whether the CPU multiplies bytes into 32-bit sums.
 inline bool has_dot_products() {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;  // clang 14 has no name for AVX-VNNI: leaf 7.1, EAX's bit 4
+  const bool has_leaf = __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0;
+  return __builtin_cpu_supports("avx512vnni") || (has_leaf && (eax >> 4 & 1) != 0);
 }
 
 /// A weight tensor within [-64, 64] once less a zero point of 0, or of 128 for unsigned bytes.

@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -160,6 +158,7 @@ void CpuEpilogue::match_general(const BoundNode& node) {
   Key key((bias_.empty() ? "" : "bias+") + p.print());
   for (const Operand& o : operands_) key.option(";", node.inputs[o.input]);
   text_ = key.text();
+  scratch_ = general_scratch();
 }
 
 void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size_t column_axis) {
@@ -214,69 +213,6 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
 const igemm::RowMap& CpuEpilogue::residual_rows() const {
   const Simple& simple = value_of(simple_, "the epilogue that tiles apply");
   return std::ranges::find(operands_, static_cast<size_t>(simple.residual), &Operand::input)->rows;
-}
-
-void CpuEpilogue::Runner::take(const igemm::Sums& sums) const {
-  if (e_.requantize_) return e_.requantize_->run(sums, start_, first_column_, e_.output_.rows, b_);
-  if (e_.scales_.empty()) return evaluate(sums);
-  to_floats(sums);
-  igemm::Sums shifted = sums;
-  shifted.column += first_column_;
-  evaluate(shifted);
-}
-
-void CpuEpilogue::Runner::end(igemm::Run& run) const {
-  if (!e_.bias_.empty()) run.bias = e_.bias_.data();
-  run.c = static_cast<float*>(b_.outputs[0]);
-  run.c_rows = &e_.output_.rows;
-  if (!e_.simple_) {
-    run.finish = this;
-    return;
-  }
-  const Simple& simple = *e_.simple_;
-  run.end = simple.end;
-  if (simple.residual < 0) return;
-  run.residual = static_cast<const float*>(b_.inputs[static_cast<size_t>(simple.residual)]);
-  run.residual_rows = &e_.residual_rows();
-}
-
-void CpuEpilogue::Runner::to_floats(const igemm::Sums& s) const {
-  const float* scales = e_.scales_.data() + first_column_ + s.column;
-  const int32_t* start = start_ ? start_ + s.column : nullptr;
-  for (int64_t r = 0; r < s.rows; ++r) {
-    float* row = const_cast<float*>(s.sums) + r * s.stride;
-    for (int64_t c = 0; c < s.columns; ++c) {
-      int32_t sum;
-      std::memcpy(&sum, row + c, sizeof sum);
-      if (start) sum += start[c];
-      row[c] = static_cast<float>(sum) * scales[c];
-    }
-  }
-}
-
-void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
-  std::array<expr::Operand, 16> in;
-  const expr::Evaluator& evaluator = value_of(e_.evaluator_, "the evaluator of an epilogue");
-  char* scratch = scratch_ + sums.thread * e_.scratch();
-  const size_t count = e_.operands_.size();
-  // Whole rows that follow each other everywhere are one long row: a row of few columns costs more than its elements.
-  const auto follows = [&](const Side& s) {
-    return s.rows.linear() && ((s.column == 1 && s.rows.step() == sums.columns) || (s.column == 0 && s.rows.step() == 0));
-  };
-  const bool joined =
-      sums.stride == sums.columns && e_.output_.column == 1 && follows(e_.output_) && std::ranges::all_of(e_.operands_, follows);
-  const int64_t rows = joined ? 1 : sums.rows, columns = joined ? sums.rows * sums.columns : sums.columns;
-  for (int64_t r = 0; r < rows; ++r) {
-    in[0] = {sums.sums + r * sums.stride, 1};
-    for (size_t i = 0; i < count; ++i) {
-      const Operand& o = e_.operands_[i];
-      const int64_t at = o.rows.offset(sums.row + r) + sums.column * o.column;
-      in[i + 1] = {static_cast<const char*>(b_.inputs[o.input]) + at * o.bytes, o.column};
-    }
-    void* out = static_cast<char*>(b_.outputs[0]) +
-                (e_.output_.rows.offset(sums.row + r) + sums.column * e_.output_.column) * e_.output_.bytes;
-    evaluator.run(columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
-  }
 }
 
 }  // namespace smelt::ops

@@ -61,7 +61,7 @@ class CpuEpilogue {
   bool in_place(size_t i) const { return in_place_ == static_cast<int>(i); }
 
   /// Scratch bytes that the evaluator needs for each thread; 0 where it is not needed.
-  int64_t scratch() const { return evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 : 0; }
+  int64_t scratch() const { return scratch_; }
 
   /// Runs the program over sums in memory: for kernels without `simple`, or when it is not set.
   class Runner final : public igemm::Finish {
@@ -76,7 +76,6 @@ class CpuEpilogue {
     void take(const igemm::Sums& sums) const override;
 
    private:
-    void to_floats(const igemm::Sums& sums) const;
     void evaluate(const igemm::Sums& sums) const;
 
     const CpuEpilogue& e_;
@@ -95,6 +94,8 @@ class CpuEpilogue {
   struct Operand : Side {
     size_t input = 0;
   };
+  class RowsAtOnce;
+  int64_t general_scratch() const;
   void locate(const BoundNode& node, size_t first_operand, size_t column_axis);
   /// Takes the evaluator for all of the node's program.
   void match_general(const BoundNode& node);
@@ -109,6 +110,7 @@ class CpuEpilogue {
   std::vector<Operand> operands_;
   Side output_;
   int in_place_ = -1;
+  int64_t scratch_ = 0;
 };
 
 }  // namespace smelt::ops

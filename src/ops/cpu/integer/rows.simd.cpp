@@ -345,6 +345,24 @@ template <bool is_signed> void dequantize(float* to, const uint8_t* from, int64_
   for (; i < n; ++i) to[i] = static_cast<float>((is_signed ? static_cast<int8_t>(from[i]) : from[i]) - zero) * scale;
 }
 
+void to_floats(float* sums, int64_t rows, int64_t columns, int64_t step, const int32_t* start, const float* scales) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = sums + r * step;  // ahead of where they go, or the same
+    float* to = sums + r * columns;
+    int64_t c = 0;
+    for (; c + 8 <= columns; c += 8) {
+      const int32_t* at = start ? start + c : nullptr;
+      _mm256_storeu_ps(to + c,
+                       _mm256_mul_ps(load_sums(reinterpret_cast<const int32_t*>(from + c), at), _mm256_loadu_ps(scales + c)));
+    }
+    for (; c < columns; ++c) {
+      int32_t sum;
+      std::memcpy(&sum, from + c, sizeof sum);
+      to[c] = static_cast<float>(start ? sum + start[c] : sum) * scales[c];
+    }
+  }
+}
+
 template <bool is_signed> void max_of(uint8_t* to, const uint8_t* from, int64_t n) {
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
@@ -375,9 +393,9 @@ void add_sums(int32_t* to, const int32_t* from, int64_t n) {
 }  // namespace
 
 const RowFunctions& integer_rows() {
-  static constexpr RowFunctions table = {widen<false>, widen<true>,       requantize,       depthwise, quantize_numbers,
-                                         combine,      dequantize<false>, dequantize<true>, look_up,   max_of<false>,
-                                         max_of<true>, add_to<false>,     add_to<true>,     add_sums};
+  static constexpr RowFunctions table = {widen<false>,     widen<true>,  requantize,        depthwise,        to_floats,
+                                         quantize_numbers, combine,      dequantize<false>, dequantize<true>, look_up,
+                                         max_of<false>,    max_of<true>, add_to<false>,     add_to<true>,     add_sums};
   return table;
 }
 

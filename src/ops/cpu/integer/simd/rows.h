@@ -56,6 +56,9 @@ struct RowFunctions {
   void (*widen_i8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
   void (*requantize)(const Requantization& r, const SumRows& rows);
   void (*depthwise)(const DepthwisePixels& p);
+  /// The sums of `rows` rows, `step` apart, as floats where they lie, but row behind row: float(sum + start) · scale. Of `columns`
+  /// columns each, as are `start` (null: nothing is added) and `scales`; `columns` is at most `step`.
+  void (*to_floats)(float* sums, int64_t rows, int64_t columns, int64_t step, const int32_t* start, const float* scales);
   /// to[i] = clamp(round(from[i] / divisor), low, high) + zero; NaN gives 0.
   void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
   /// The same of a[i] + b[i] or a[i] · b[i].

@@ -3,87 +3,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "base/value_of.h"
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/integer/float_pass.h"
 #include "ops/cpu/integer/requantize_pass.h"
+#include "ops/cpu/program_end.h"
 
 namespace smelt::ops {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
 /// True when the operand has an element of its own for each of the output's.
 bool is_full(const BoundTensor& operand, const Shape& output) { return elements(operand.shape) == elements(output); }
-
-/// The number that an f32 instruction of two arguments has on one side, with the other side; nothing without one.
-struct WithNumber {
-  float number;
-  expr::Ref other;
-};
-std::optional<WithNumber> with_number(const expr::Program& p, const expr::Instruction& i) {
-  if (i.type != DType::f32) return std::nullopt;
-  for (int side : {1, 0}) {
-    const expr::Instruction& a = p.code()[static_cast<size_t>(i.args[side])];
-    if (a.fn == expr::Fn::constant) return WithNumber{static_cast<float>(a.value), i.args[1 - side]};
-  }
-  return std::nullopt;
-}
-
-/// What a program does to its argument last.
-struct Tail {
-  igemm::Ending end;
-  std::string text;
-  expr::Ref argument;
-};
-
-Tail tail(const expr::Program& p) {
-  using expr::Fn;
-  Tail t;
-  t.argument = p.outputs()[0];
-  const auto instruction = [&]() -> const expr::Instruction& { return p.code()[static_cast<size_t>(t.argument)]; };
-  // A multiplication, an addition, or the one and then the other.
-  if (const auto shift = instruction().fn == Fn::add ? with_number(p, instruction()) : std::nullopt) {
-    t.end.is_scaled = true;
-    t.end.shift = shift->number;
-    t.argument = shift->other;
-  }
-  if (const auto scale = instruction().fn == Fn::mul ? with_number(p, instruction()) : std::nullopt) {
-    t.end.is_scaled = true;
-    t.end.scale = scale->number;
-    t.argument = scale->other;
-  }
-  if (t.end.is_scaled) t.text = "+scale";
-  const expr::Instruction& i = instruction();
-  switch (i.fn) {
-    case Fn::relu:
-      t.end.activation = igemm::Activation::clamp;
-      t.end.high = infinity;
-      t.text = "relu" + t.text;
-      break;
-    case Fn::hard_swish:
-      t.end.activation = igemm::Activation::hard_swish;
-      t.text = "hard_swish" + t.text;
-      break;
-    case Fn::clip: {
-      const expr::Instruction &low = p.code()[static_cast<size_t>(i.args[1])], &high = p.code()[static_cast<size_t>(i.args[2])];
-      if (low.fn != Fn::constant || high.fn != Fn::constant) return t;
-      t.end.activation = igemm::Activation::clamp;
-      t.end.low = static_cast<float>(low.value);
-      t.end.high = static_cast<float>(high.value);
-      t.text = fmt::format("clip({},{})", t.end.low, t.end.high) + t.text;
-      break;
-    }
-    default:
-      if (t.end.is_scaled) t.text = "scale";
-      return t;
-  }
-  t.argument = i.args[0];
-  return t;
-}
 
 int element_bytes(DType t) { return static_cast<int>(bytes(t, 1)); }
 
@@ -122,6 +55,11 @@ CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t col
   text_ = value_of(node.node->program, "the program over 32-bit sums").print();
   if (requantize_) {
     in_place_ = read_once(*node.node, requantize_->residual());
+    return;
+  }
+  floats_ = integer::FloatPass::match(node, first_operand, column_axis, scales);
+  if (floats_) {
+    in_place_ = read_once(*node.node, floats_->residual());
     return;
   }
   match_general(node);
@@ -174,7 +112,7 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
   if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
   if (y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return match_general(node);
 
-  const Tail end = tail(p);
+  const ProgramEnd end = program_end(p);
   Simple simple{-1, end.end};
   std::vector<float> bias = bias_;
   bool biased = false;

@@ -4,7 +4,8 @@
 //
 //   in registers   bias, residual, then relu, clip or hard swish, and a scale and a shift by numbers, over float sums: the
 //                  kernel's tiles do it (`simple`)
-//   in one pass    32-bit sums to 8 bits, with a table or a quantized residual behind (integer/requantize_pass.h)
+//   in one pass    32-bit sums to 8 bits, with a table or a quantized residual behind (integer/requantize_pass.h), or to floats
+//                  with a factor, a bias, a residual and what tiles do (integer/float_pass.h)
 //   in general     any program, by the blocked evaluator, a row at a time; 32-bit sums become floats in place first
 //
 // The second way is no form of the first: 32-bit sums wrap and start from other numbers than 0, so that their tiles end with the
@@ -24,8 +25,9 @@
 namespace smelt::ops {
 
 namespace integer {
+class FloatPass;
 class RequantizePass;
-}
+}  // namespace integer
 
 /// Why a kernel does not take a node of so many operands; nothing where it does.
 std::optional<Refusal> rejects_operands(size_t count);
@@ -104,6 +106,7 @@ class CpuEpilogue {
   std::string text_;
   std::optional<Simple> simple_;
   std::shared_ptr<const integer::RequantizePass> requantize_;
+  std::shared_ptr<const integer::FloatPass> floats_;
   std::optional<expr::Evaluator> evaluator_;
   std::vector<float> bias_;
   std::vector<float> scales_;  // of 32-bit sums, by column; empty: the sums are floats

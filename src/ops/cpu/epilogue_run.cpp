@@ -6,6 +6,7 @@
 #include "base/value_of.h"
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
+#include "ops/cpu/integer/float_pass.h"
 #include "ops/cpu/integer/requantize_pass.h"
 #include "ops/cpu/integer/simd/rows.h"
 
@@ -93,6 +94,7 @@ class CpuEpilogue::RowsAtOnce {
 
 void CpuEpilogue::Runner::take(const igemm::Sums& sums) const {
   if (e_.requantize_) return e_.requantize_->run(sums, start_, first_column_, e_.output_.rows, b_);
+  if (e_.floats_) return e_.floats_->run(sums, start_, first_column_, e_.output_.rows, b_);
   if (e_.scales_.empty()) return evaluate(sums);
   const int32_t* start = start_ ? start_ + sums.column : nullptr;
   igemm::Sums floats = sums;

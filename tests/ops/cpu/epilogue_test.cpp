@@ -3,66 +3,79 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "expr/cpu.h"
 #include "support/random.h"
 
 namespace smelt::ops {
 namespace {
 
-// y = (sum · by column + image) · by call + by row: operands of each kind, so that sides which lie row behind row, those that
-// repeat and those that are gathered meet in one evaluation.
+enum class Kind : uint8_t { by_column, in_full, by_call, by_row };
+
+// A node whose program ends sums of [2, 3, 5, columns], with operands of these kinds.
 struct Ended {
   static constexpr int64_t batch = 2, height = 3, width = 5, rows = batch * height * width, gap = 3;
-  int64_t columns;
-  bool is_slice;  // the output's rows lie `gap` elements apart
+  int64_t columns, row_step;
+  std::vector<Kind> kinds;
   Node node;
   BoundNode bound;
-  Tensor by_column, image, by_call, by_row;
+  std::vector<Tensor> operands;
 
-  Ended(int64_t c, bool slice) : columns(c), is_slice(slice) {
+  /// `is_slice`: the output's rows lie `gap` elements apart.
+  Ended(const std::string& program, std::vector<Kind> k, int64_t c, bool is_slice)
+      : columns(c), row_step(c + (is_slice ? gap : 0)), kinds(std::move(k)) {
     node.op = "ai.smelt.Conv";
-    node.program = expr::Program::parse(
-        "(in0:f32, in1:f32, in2:f32, in3:f32, in4:f32) { %5 = mul(in0, in1):f32; %6 = add(%5, in2):f32; %7 = mul(%6, in3):f32; "
-        "%8 = add(%7, in4):f32; return %8 }");
-    by_column = random_tensor(DType::f32, {columns}, 1);
-    image = random_tensor(DType::f32, {batch, height, width, columns}, 2);
-    by_call = random_tensor(DType::f32, {}, 3);
-    by_row = random_tensor(DType::f32, {batch, height, width, 1}, 4);
+    node.program = expr::Program::parse(program);
     bound.node = &node;
-    for (const Tensor* t : {&by_column, &image, &by_call, &by_row}) bound.inputs.push_back({t->type(), t->shape()});
-    BoundTensor y{DType::f32, image.shape()};
-    if (is_slice) {
-      const int64_t row = columns + gap;
-      y.strides = {height * width * row, width * row, row, 1};
+    for (Kind kind : kinds) {
+      const Shape shape = kind == Kind::by_column ? Shape{columns}
+                          : kind == Kind::in_full ? Shape{batch, height, width, columns}
+                          : kind == Kind::by_row  ? Shape{batch, height, width, 1}
+                                                  : Shape{};
+      operands.push_back(random_tensor(DType::f32, shape, static_cast<uint32_t>(operands.size() + 1)));
+      bound.inputs.push_back({DType::f32, shape});
+      node.inputs.push_back(static_cast<ValueId>(operands.size()));
     }
+    BoundTensor y{DType::f32, {batch, height, width, columns}};
+    if (is_slice) y.strides = {height * width * row_step, width * row_step, row_step, 1};
     bound.outputs = {y};
   }
 
-  int64_t row_step() const { return columns + (is_slice ? gap : 0); }
+  std::vector<float> empty() const { return std::vector<float>(static_cast<size_t>(rows * row_step), -1.0f); }
 
+  /// The program of each element by itself.
   std::vector<float> expected(const std::vector<float>& sums) const {
-    std::vector<float> y(static_cast<size_t>(rows * row_step()), -1.0f);
+    std::vector<float> y = empty();
+    const expr::Evaluator evaluator(*node.program);
+    std::vector<char> scratch(static_cast<size_t>(evaluator.scratch()) + 64);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) {
-        const float scaled = sums[static_cast<size_t>(r * columns + c)] * by_column.data<float>()[c];
-        const float whole = (scaled + image.data<float>()[r * columns + c]) * by_call.data<float>()[0];
-        y[static_cast<size_t>(r * row_step() + c)] = whole + by_row.data<float>()[r];
+        std::vector<expr::Operand> in = {{&sums[static_cast<size_t>(r * columns + c)], 1}};
+        for (size_t i = 0; i < kinds.size(); ++i) {
+          const int64_t at = kinds[i] == Kind::by_column ? c
+                             : kinds[i] == Kind::in_full ? r * columns + c
+                             : kinds[i] == Kind::by_row  ? r
+                                                         : 0;
+          in.push_back({operands[i].data<float>() + at, 1});
+        }
+        void* out = &y[static_cast<size_t>(r * row_step + c)];
+        evaluator.run(1, in, std::span(&out, 1), aligned(scratch));
       }
     return y;
   }
 
   /// What the epilogue makes of sums that begin `stride` elements apart, taken in parts of rows and columns.
   std::vector<float> run(const CpuEpilogue& e, const std::vector<float>& sums, int64_t stride, const int32_t* start) const {
-    std::vector<float> y(static_cast<size_t>(rows * row_step()), -1.0f);
+    std::vector<float> y = empty();
     std::vector<char> scratch(static_cast<size_t>(e.scratch()) + 64);
-    void* aligned = scratch.data();
-    size_t space = scratch.size();
-    std::align(64, static_cast<size_t>(e.scratch()), aligned, space);
-    const void* const in[] = {by_column.raw(), image.raw(), by_call.raw(), by_row.raw()};
+    std::vector<const void*> in;
+    for (const Tensor& t : operands) in.push_back(t.raw());
     void* out = y.data();
     const Buffers b{in, std::span(&out, 1)};
-    const CpuEpilogue::Runner runner(e, b, aligned, 0, start);
+    const CpuEpilogue::Runner runner(e, b, aligned(scratch), 0, start);
     const int64_t half = (columns + 1) / 2;
     for (const auto& [column, count] : {std::pair(int64_t{0}, half), std::pair(half, columns - half)}) {
       if (count == 0) continue;
@@ -77,14 +90,42 @@ struct Ended {
     }
     return y;
   }
+
+  /// Of random sums of 32 bits with a scale for each column.
+  void expect_right_of_integers(bool is_started) const {
+    const Tensor sums = random_tensor(DType::i32, {rows, columns}, 9, -1e6, 1e6);
+    const Tensor start = random_tensor(DType::i32, {columns}, 10, -1e6, 1e6);
+    const Tensor scales = random_tensor(DType::f32, {columns}, 11, -1e-5, 1e-5);
+    std::vector<float> bits(static_cast<size_t>(sums.size())), values(bits.size());
+    std::memcpy(bits.data(), sums.raw(), bits.size() * 4);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto c = static_cast<int64_t>(i) % columns;
+      const int32_t sum = sums.data<int32_t>()[i] + (is_started ? start.data<int32_t>()[c] : 0);
+      values[i] = static_cast<float>(sum) * scales.data<float>()[c];
+    }
+    const CpuEpilogue e(bound, 0, 3, std::span(scales.data<float>(), static_cast<size_t>(columns)));
+    EXPECT_EQ(run(e, bits, columns + 5, is_started ? start.data<int32_t>() : nullptr), expected(values));
+  }
+
+  static void* aligned(std::vector<char>& scratch) {
+    void* at = scratch.data();
+    size_t space = scratch.size();
+    return std::align(64, 1, at, space);
+  }
 };
+
+// Operands of each kind, so that sides which lie row behind row, those that repeat and those that are gathered meet.
+constexpr const char* general =
+    "(in0:f32, in1:f32, in2:f32, in3:f32, in4:f32) { %5 = mul(in0, in1):f32; %6 = add(%5, in2):f32; %7 = mul(%6, in3):f32; "
+    "%8 = add(%7, in4):f32; return %8 }";
+const std::vector<Kind> each_kind = {Kind::by_column, Kind::in_full, Kind::by_call, Kind::by_row};
 
 TEST(Epilogue, evaluates_rows_of_any_length_and_distance) {
   for (int64_t columns : {1, 7, 24, 64, 300, 700})
     for (bool is_slice : {false, true})
       for (int64_t stride : {columns, columns + 9}) {
         SCOPED_TRACE(testing::Message() << columns << " columns, " << stride << " apart" << (is_slice ? ", into a slice" : ""));
-        const Ended t(columns, is_slice);
+        const Ended t(general, each_kind, columns, is_slice);
         const Tensor sums = random_tensor(DType::f32, {Ended::rows, columns}, 9);
         const std::vector<float> values(sums.data<float>(), sums.data<float>() + sums.size());
         EXPECT_EQ(t.run(CpuEpilogue(t.bound, 0, 3, Tensor()), values, stride, nullptr), t.expected(values));
@@ -92,23 +133,45 @@ TEST(Epilogue, evaluates_rows_of_any_length_and_distance) {
 }
 
 TEST(Epilogue, makes_floats_of_32_bit_sums_first) {
-  for (int64_t columns : {1, 7, 24, 64, 300})
-    for (bool is_started : {false, true}) {
-      SCOPED_TRACE(testing::Message() << columns << " columns" << (is_started ? ", started" : ""));
-      const Ended t(columns, false);
-      const Tensor sums = random_tensor(DType::i32, {Ended::rows, columns}, 9, -1e6, 1e6);
-      const Tensor start = random_tensor(DType::i32, {columns}, 10, -1e6, 1e6);
-      const Tensor scales = random_tensor(DType::f32, {columns}, 11);
-      std::vector<float> bits(static_cast<size_t>(sums.size())), values(bits.size());
-      std::memcpy(bits.data(), sums.raw(), bits.size() * 4);
-      for (size_t i = 0; i < values.size(); ++i) {
-        const auto c = static_cast<int64_t>(i) % columns;
-        const int32_t sum = sums.data<int32_t>()[i] + (is_started ? start.data<int32_t>()[c] : 0);
-        values[i] = static_cast<float>(sum) * scales.data<float>()[c];
+  for (int64_t columns : {1, 7, 24, 64, 300}) {
+    SCOPED_TRACE(columns);
+    for (bool is_started : {false, true}) Ended(general, each_kind, columns, false).expect_right_of_integers(is_started);
+  }
+}
+
+struct Form {
+  std::string program;
+  std::vector<Kind> kinds;
+  bool has_scratch = false;  // of the evaluator
+};
+
+TEST(Epilogue, takes_32_bit_sums_to_floats_in_one_pass) {
+  const Form forms[] = {
+      {"(in0:f32) { %1 = relu(in0):f32; return %1 }", {}},
+      {"(in0:f32) { return in0 }", {}},
+      {"(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; return %2 }", {Kind::by_call}},
+      {"(in0:f32, in1:f32) { %2 = mul(in1, in0):f32; return %2 }", {Kind::by_column}},
+      {"(in0:f32, in1:f32) { %2 = add(in1, in0):f32; return %2 }", {Kind::in_full}},
+      {"(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; return %3 }", {Kind::by_column}},
+      {"(in0:f32, in1:f32, in2:f32) { %3 = mul(in0, in1):f32; %4 = add(%3, in2):f32; %5 = const(-1):f32; %6 = const(2.5):f32; "
+       "%7 = clip(%4, %5, %6):f32; return %7 }",
+       {Kind::by_call, Kind::by_column}},
+      {"(in0:f32, in1:f32, in2:f32, in3:f32) { %4 = mul(in0, in1):f32; %5 = add(%4, in2):f32; %6 = add(in3, %5):f32; "
+       "%7 = relu(%6):f32; return %7 }",
+       {Kind::by_call, Kind::by_column, Kind::in_full}},
+      {"(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }", {Kind::by_call}, true},  // one addend that a run brings
+      {"(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; return %2 }", {Kind::by_row}, true},
+      {"(in0:f32, in1:f32) { %2 = sigmoid(in0):f32; %3 = mul(%2, in1):f32; return %3 }", {Kind::by_call}, true},
+  };
+  for (const Form& f : forms)
+    for (int64_t columns : {7, 24, 64, 300})
+      for (bool is_slice : {false, true}) {
+        SCOPED_TRACE(testing::Message() << f.program << ", " << columns << " columns" << (is_slice ? ", into a slice" : ""));
+        const Ended t(f.program, f.kinds, columns, is_slice);
+        const float scale = 1;
+        EXPECT_EQ(CpuEpilogue(t.bound, 0, 3, std::span(&scale, 1)).scratch() > 0, f.has_scratch);
+        for (bool is_started : {false, true}) t.expect_right_of_integers(is_started);
       }
-      const CpuEpilogue e(t.bound, 0, 3, std::span(scales.data<float>(), static_cast<size_t>(columns)));
-      EXPECT_EQ(t.run(e, bits, columns + 5, is_started ? start.data<int32_t>() : nullptr), t.expected(values));
-    }
 }
 
 }  // namespace

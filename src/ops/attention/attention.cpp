@@ -41,6 +41,7 @@ Problem problem_of(const Node& node, const Shape& q, const Shape& k, const Shape
   p.fresh = k[k.size() - 2];
   p.size = p.packed ? q[2] / p.heads : q[3];
   p.v_size = p.packed ? v[2] / p.kv_heads : v[3];
+  if (p.size < 1) fail("the heads of Q {} have no elements, and nothing to scale their products by", to_string(q));
   const Shape as_q = p.packed ? Shape{p.batch, p.steps, p.heads * p.size} : Shape{p.batch, p.heads, p.steps, p.size},
               as_k = p.packed ? Shape{p.batch, p.fresh, p.kv_heads * p.size} : Shape{p.batch, p.kv_heads, p.fresh, p.size},
               as_v = p.packed ? Shape{p.batch, p.fresh, p.kv_heads * p.v_size} : Shape{p.batch, p.kv_heads, p.fresh, p.v_size};

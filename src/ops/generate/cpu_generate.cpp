@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
@@ -46,8 +47,8 @@ int64_t int_at(const void* data, DType type, int64_t i) {
     case DType::u8: return static_cast<const uint8_t*>(data)[i];
     case DType::u16: return static_cast<const uint16_t*>(data)[i];
     case DType::u32: return static_cast<const uint32_t*>(data)[i];
-    case DType::f32: return static_cast<int64_t>(static_cast<const float*>(data)[i]);
-    case DType::f64: return static_cast<int64_t>(static_cast<const double*>(data)[i]);
+    case DType::f32: return truncated(static_cast<const float*>(data)[i]);
+    case DType::f64: return truncated(static_cast<const double*>(data)[i]);
     default: return static_cast<const int64_t*>(data)[i];
   }
 }

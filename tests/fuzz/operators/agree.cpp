@@ -68,14 +68,30 @@ std::string difference(const std::vector<Tensor>& a, const std::vector<Tensor>& 
   return "";
 }
 
+namespace {
+
+/// The largest finite number that the case is fed.
+double largest(const OperatorCase& c) {
+  double most = 0;
+  for (const Feed& f : c.feeds) {
+    if (!is_float(f.tensor.type())) continue;
+    for (double v : f.tensor.to_doubles())
+      if (std::isfinite(v)) most = std::max(most, std::abs(v));
+  }
+  return most;
+}
+
+}  // namespace
+
 Slack spread(const OperatorCase& c, const std::vector<Tensor>& outputs,
              const std::function<std::vector<Tensor>(const OperatorCase&)>& run, Random& random) {
   constexpr int times = 6;
   constexpr double several = 8;  // roundings that add up within an operator, where inputs move by one
   Slack slack(outputs.size());
   std::vector<std::vector<double>> values(outputs.size());
+  const double whole = is_tame(c) ? 0 : several * largest(c);  // sums of what is large may cancel
   for (size_t i = 0; i < outputs.size(); ++i) {
-    slack[i].assign(static_cast<size_t>(outputs[i].size()), 0);
+    slack[i].assign(static_cast<size_t>(outputs[i].size()), whole * rounding(outputs[i].type()));
     if (is_counted(outputs[i].type())) values[i] = outputs[i].to_doubles();
   }
   for (int n = 0; n < times; ++n) {

@@ -18,7 +18,7 @@ std::string difference(const std::vector<Tensor>& a, const std::vector<Tensor>& 
 
 /// How far outputs move when what the case is fed, and the model's own numbers, move by as much as they round: a right result of
 /// numbers that close by is as right. Where attention's scores are 4e8, one unit in their last place is 32, and a softmax of them has
-/// no certain digit. `run` gives the outputs of a case, none where it fails.
+/// no certain digit. Where numbers are not tame, also by the rounding of the largest: sums of them cancel. `run` gives the outputs of a case, none where it fails.
 Slack spread(const OperatorCase& c, const std::vector<Tensor>& outputs,
              const std::function<std::vector<Tensor>(const OperatorCase&)>& run, Random& random);
 

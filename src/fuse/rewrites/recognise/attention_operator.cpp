@@ -188,6 +188,7 @@ Outcome attention_operator(const Graph& g, NodeId id) {
   auto found = shapes_of(g, id);
   if (!found) return found.refusal();
   const Shapes& s = *found;
+  if (s.size < 1) return refuse(Reason::wrong_shape, id, "heads without elements");
   const bool cached = n.in(past_key) != ValueId::none;
 
   std::vector<DType> masks;

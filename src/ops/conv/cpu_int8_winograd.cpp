@@ -133,7 +133,7 @@ class Int8Winograd final : public Kernel {
     const float* input = reinterpret_cast<const float*>(t.input) + i * input_step();
     const float* weights = static_cast<const float*>(packed_.raw()) + i * igemm::packed_floats(depth_, p_.outputs());
     float* sums = reinterpret_cast<float*>(t.sums) + i * sums_step();
-    winograd_multiply(avx2::pair_table(), {input, weights, sums, t.tiles, depth_, p_.outputs(), plan_.slice}, parts_, column,
+    winograd_multiply(igemm::pair_tiles(), {input, weights, sums, t.tiles, depth_, p_.outputs(), plan_.slice}, parts_, column,
                       columns);
   }
 

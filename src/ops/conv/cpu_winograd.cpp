@@ -146,7 +146,7 @@ class WinogradConv final : public Kernel {
     const float* weights = packed_.data<float>() + i * igemm::packed_floats(channels, p_.outputs());
     const WinogradProduct product{
         t.input + i * input_step(), weights, t.sums + i * sums_step(), t.tiles, channels, p_.outputs(), plan_.slice};
-    winograd_multiply(avx2::tile_table(), product, parts_, column, columns);
+    winograd_multiply(igemm::float_tiles(), product, parts_, column, columns);
   }
 
   void transform_output(const Buffers& b, const CpuEpilogue::Runner& runner, const Task& t, int64_t column,

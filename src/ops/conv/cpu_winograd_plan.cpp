@@ -37,7 +37,7 @@ WinogradPlan winograd_plan(const Problem& p, int64_t depth, int threads) {
   return s;
 }
 
-void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
+void winograd_multiply(const igemm::Tiles& tiles, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
                        int64_t columns) {
   int64_t k = 0;
   for (const int32_t& length : parts) {
@@ -50,14 +50,12 @@ void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, 
       tile.b = p.weights + (column + j) * p.depth + k * width;
       tile.resume = k > 0;
       tile.sums_stride = p.slice;
-      for (int64_t first = 0; first < p.tiles; first += tile_rows) {
-        const int rows = static_cast<int>(std::min<int64_t>(tile_rows, p.tiles - first));
-        const float* a[tile_rows];
-        for (int r = 0; r < rows; ++r) a[r] = p.input + (first + r) * p.depth + k;
-        tile.rows = a;
-        tile.sums = p.sums + first * p.slice + j;
-        table.run[rows - 1][width == tile_columns](tile);
-      }
+      igemm::for_tiles(tiles, tile, width == tile_columns, p.tiles,
+                       [&](int64_t first, int rows, igemm::TileRows& at, igemm::Tile& own) {
+                         for (int r = 0; r < rows; ++r) at.a[r] = p.input + (first + r) * p.depth + k;
+                         own.rows = at.a;
+                         own.sums = p.sums + first * p.slice + j;
+                       });
     }
     k += length;
   }

@@ -6,6 +6,7 @@
 
 #include "ops/conv/problem.h"
 #include "ops/cpu/igemm/igemm.h"
+#include "ops/cpu/igemm/tiles.h"
 
 namespace smelt::ops::conv {
 
@@ -43,7 +44,7 @@ struct WinogradProduct {
   int64_t tiles, depth, outputs, slice;
 };
 /// For output channels [column, column + columns), `parts` of the depth at a time.
-void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
+void winograd_multiply(const igemm::Tiles& tiles, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
                        int64_t columns);
 
 }  // namespace smelt::ops::conv

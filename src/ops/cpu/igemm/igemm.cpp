@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/simd/isa.h"
+#include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::ops::igemm {
@@ -67,7 +68,7 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
 
 /// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
 void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
-  const TileTable& tiles = r.integer ? avx2::pair_table() : s.quads ? avx2::quad_table() : avx2::tile_table();
+  const Tiles tiles = r.integer ? pair_tiles() : s.quads ? quad_tiles() : float_tiles();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t first_column = t.group * s.n;  // of the group
   const float* zeros = r.rows->zeros();
@@ -95,20 +96,16 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
       tile.sums_stride = stride;
       const bool stores = last && !r.finish;
       if (stores) tile.end = r.end;
-      for (int64_t i = 0; i < t.rows; i += tile_rows) {
-        const int rows = static_cast<int>(std::min<int64_t>(tile_rows, t.rows - i));
-        float* c[tile_rows];
-        const float* residual[tile_rows];
+      for_tiles(tiles, tile, width == tile_columns, t.rows, [&](int64_t i, int rows, TileRows& at, Tile& own) {
         if (stores) {
-          rows_of(*r.c_rows, t.row + i, rows, r.c + of_all, c);
-          if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + of_all, residual);
+          rows_of(*r.c_rows, t.row + i, rows, r.c + of_all, at.c);
+          if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + of_all, at.residual);
         }
-        tile.c = stores ? c : nullptr;
-        tile.residual = stores && r.residual ? residual : nullptr;
-        tile.sums = sums ? sums + i * stride + j : nullptr;
-        tile.rows = scratch.pointers + (i / tile_rows * parts + s.blocks[block]) * tile_rows;
-        tiles.run[rows - 1][width == tile_columns](tile);
-      }
+        own.c = stores ? at.c : nullptr;
+        own.residual = stores && r.residual ? at.residual : nullptr;
+        own.sums = sums ? sums + i * stride + j : nullptr;
+        own.rows = scratch.pointers + (i / tile_rows * parts + s.blocks[block]) * tile_rows;
+      });
     }
   }
 }

@@ -61,6 +61,11 @@ struct TileTable {
   void (*run[tile_rows][2])(const Tile&);
 };
 
+/// Two tiles of 16 columns that differ in where their rows, sums and results lie: the first of 6 rows, the second of 1 … 6.
+struct WideTable {
+  void (*run[tile_rows])(const Tile& first, const Tile& second);
+};
+
 }  // namespace smelt::ops::igemm
 
 namespace smelt::avx2 {
@@ -71,6 +76,9 @@ const ops::igemm::TileTable& quad_table();
 /// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
 /// `sums`.
 const ops::igemm::TileTable& pair_table();
+/// Two tiles of tile_table or pair_table at once, the same bit for bit; null where the CPU has no AVX-512.
+const ops::igemm::WideTable* wide_tile_table();
+const ops::igemm::WideTable* wide_pair_table();
 /// to[i] = from[i]; n is a multiple of 16.
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n);
 }  // namespace smelt::avx2

@@ -13,8 +13,20 @@
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t short_run = 48;  // below, a call of the evaluator costs more than gathering its operands
+// Below, a call of the evaluator costs more than gathering its operands; operands that repeat are gathered once.
+constexpr int64_t short_run = 48, short_repeated_run = 256;
 int width(DType t) { return std::max(bits(t) / 8, 1); }
+
+/// How many elements of a view repeat throughout the output, in its order: those of the last axes, where the others' strides are 0.
+/// 0: not so.
+int64_t period(const Shape& extents, const Shape& strides) {
+  int64_t n = 1;
+  size_t a = extents.size();
+  for (; a > 0 && strides[a - 1] == n; --a) n *= extents[a - 1];
+  for (; a > 0; --a)
+    if (strides[a - 1] != 0) return 0;
+  return n;
+}
 
 }  // namespace
 
@@ -47,20 +59,32 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   const bool tiny = extents_.size() > 1 && extents_.back() < 8;
   for (size_t i = 0; i < inputs_; ++i)
     if (tiny || strides_[i].back() != 1) rows_.reset();
-  gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < short_run && strides_[inputs_] == dense;
-  for (size_t i = 0; i < inputs_; ++i) whole_.push_back(strides_[i] == dense);
+  bool all_repeat = true;
+  for (size_t i = 0; i < inputs_; ++i) {
+    periods_.push_back(period(extents_, strides_[i]));
+    all_repeat &= periods_[i] > 0;
+  }
+  gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
+             strides_[inputs_] == dense;
   evaluator_.emplace(p, simd::best(), gathers_ ? count_ : extents_.back());
+  // A block is a whole number of the longest period that fits: those of the last axes divide each other.
+  int64_t longest = 1;
+  for (int64_t& n : periods_) {
+    if (n > evaluator().block() / 2 && n < count_) n = 0;
+    if (n < count_) longest = std::max(longest, n);
+  }
+  block_ = evaluator().block() / longest * longest;
   const int loops = rows_ ? 1 : evaluator().loops();
   threads_ = useful_threads(threads, count_ * (1 + loops) / 4);
   // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it.
   const int64_t tables = aligned(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
   int64_t gathered = 0;
-  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(evaluator().block() * bytes_[i]);
+  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(block_ * bytes_[i]);
   thread_scratch_ = tables + gathered + aligned(evaluator().scratch());
 }
 
 void Sweep::run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const {
-  parallel(threads_, count_, gathers_ ? evaluator().block() : 64, [&](int64_t begin, int64_t end, int thread) {
+  parallel(threads_, count_, gathers_ ? block_ : 64, [&](int64_t begin, int64_t end, int thread) {
     char* scratch = static_cast<char*>(workspace) + thread * thread_scratch_;
     if (gathers_)
       run_gathered(begin, end, inputs, outputs, scratch);
@@ -125,15 +149,18 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   char* own = scratch + thread_scratch_ - aligned(evaluator().scratch());
-  for (; begin < end; begin += evaluator().block()) {
-    const int64_t n = std::min(evaluator().block(), end - begin);
+  for (bool is_first = true; begin < end; begin += block_, is_first = false) {
+    const int64_t n = std::min(block_, end - begin);
     char* block = own;
     for (size_t i = 0; i < inputs_; ++i) {
-      block -= aligned(evaluator().block() * bytes_[i]);
-      if (whole_[i]) {
-        operands[i] = {static_cast<const char*>(inputs[i]) + begin * bytes_[i], 1};
+      block -= aligned(block_ * bytes_[i]);
+      const auto* data = static_cast<const char*>(inputs[i]);
+      if (periods_[i] == count_) {
+        operands[i] = {data + begin * bytes_[i], 1};
+      } else if (periods_[i] == 1) {
+        operands[i] = {data, 0};
       } else {
-        gather_block(i, inputs[i], begin, n, block);
+        if (is_first || periods_[i] == 0) gather_block(i, data, begin, n, block);
         operands[i] = {block, 1};
       }
     }

@@ -43,7 +43,9 @@ class Sweep {
   size_t inputs_ = 0;
   int64_t count_ = 0;
   bool gathers_ = false;
-  std::vector<bool> whole_;                  // gathered runs: inputs that lie as the output does
+  std::vector<int64_t> periods_;  // gathered runs: how many elements of an input repeat; count_: it lies as the output does;
+                                  // 0: each block is gathered
+  int64_t block_ = 0;             // of a gathered run
   std::optional<integer::RowProgram> rows_;  // does a run in one loop, instead of the evaluator
   std::optional<expr::Evaluator> evaluator_;
   int64_t thread_scratch_ = 0;

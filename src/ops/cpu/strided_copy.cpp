@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/transpose_block.h"
 
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t tile = 16;
+constexpr int64_t tile = block_side;
 
 /// to[i * to_row + j * to_column] = from[…] for a tile.
 template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column,
@@ -23,8 +24,19 @@ template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t co
 
 int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ? bytes(t, 1) : 0; }
 
-StridedCopy::StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads)
+StridedCopy::StridedCopy(const Shape& all_extents, const Shape& all_from, const Shape& all_to, int64_t element_bytes, int threads)
     : bytes_(element_bytes) {
+  // Axes that lie one within the other on both sides are one.
+  Shape extents, from, to;
+  for (size_t a = 0; a < all_extents.size(); ++a) {
+    if (all_extents[a] == 1) continue;
+    const bool joins = !extents.empty() && from.back() == all_from[a] * all_extents[a] && to.back() == all_to[a] * all_extents[a];
+    if (!joins) {
+      extents.push_back(all_extents[a]), from.push_back(all_from[a]), to.push_back(all_to[a]);
+      continue;
+    }
+    extents.back() *= all_extents[a], from.back() = all_from[a], to.back() = all_to[a];
+  }
   const size_t rank = extents.size();
   // The innermost axis of each side, among those longer than 1.
   const auto innermost = [&](const Shape& steps) {
@@ -60,20 +72,30 @@ void StridedCopy::run(void* to, const void* from) const {
 }
 
 template <class T> void StridedCopy::copy(T* to, const T* from) const {
-  const int64_t bands = (rows_ + tile - 1) / tile;
+  const bool transposes = to_column_ == 1 && from_row_ == 1 && rows_ >= tile && columns_ >= tile;
+  // The last band of rows has what is left over.
+  const int64_t bands = std::max<int64_t>(1, rows_ / tile);
   parallel(threads_, planes_ * bands, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t plane = task / bands, i = task % bands * tile;
-      T* out = to + to_.offset(plane) + i * to_row_;
-      const T* in = from + from_.offset(plane) + i * from_row_;
-      const int64_t rows = std::min(tile, rows_ - i);
+      const int64_t plane = task / bands, band = task % bands, first = band * tile;
+      T* out = to + to_.offset(plane) + first * to_row_;
+      const T* in = from + from_.offset(plane) + first * from_row_;
+      const int64_t rows = band + 1 == bands ? rows_ - first : tile;
       if (rows_ == 1 && to_column_ == 1 && from_column_ == 1) {
         std::memcpy(out, in, static_cast<size_t>(columns_) * sizeof(T));
         continue;
       }
-      for (int64_t j = 0; j < columns_; j += tile) {
-        copy_tile(out + j * to_column_, in + j * from_column_, rows, std::min(tile, columns_ - j), to_row_, to_column_, from_row_,
-                  from_column_);
+      for (int64_t i = 0; i < rows; i += tile) {
+        for (int64_t j = 0; j < columns_; j += tile) {
+          if (transposes) {
+            // The last block begins where it ends with the rows or columns: some of its elements are copied twice.
+            const int64_t row = std::min(i, rows - tile), column = std::min(j, columns_ - tile);
+            transpose_block(out + row * to_row_ + column, to_row_, in + row + column * from_column_, from_column_);
+          } else {
+            copy_tile(out + i * to_row_ + j * to_column_, in + i * from_row_ + j * from_column_, std::min(tile, rows - i),
+                      std::min(tile, columns_ - j), to_row_, to_column_, from_row_, from_column_);
+          }
+        }
       }
     }
   });

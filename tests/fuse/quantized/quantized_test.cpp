@@ -376,6 +376,45 @@ TEST(QuantizedMovement, stays_apart_when_something_else_reads_the_numbers) {
   EXPECT_EQ(verdict(b, quantized_movement, "q"), "extra_reader by other");
 }
 
+struct Parted : Builder {
+  ValueId x, a, b;
+  explicit Parted(double second_scale = 0.5) {
+    x = input("x", image, DType::u8);
+    const ValueId s = scalar(0.5), z = scalar(3, DType::u8);
+    const ValueId d = node("d", "DequantizeLinear", {x, s, z}, image);
+    const SymShape half{1, 4, 4, 8};
+    a = g.add_value("a", DType::f32, half), b = g.add_value("b", DType::f32, half);
+    g.sources().push_back({"split", "Split", {}});
+    g.add_node({.op = "Split",
+                .name = "split",
+                .inputs = {d},
+                .outputs = {a, b},
+                .attrs = {{"axis", int64_t{2}}, {"num_outputs", int64_t{2}}}});
+    output(node("first", "QuantizeLinear", {a, s, z}, half, DType::u8));
+    output(node("second", "QuantizeLinear", {b, second_scale == 0.5 ? s : scalar(second_scale), z}, half, DType::u8));
+  }
+};
+
+TEST(QuantizedMovement, splits_integers_where_each_part_is_quantized_alike) {
+  for (const char* found_at : {"first", "second"}) {
+    Parted b;
+    apply_match(b, quantized_movement, found_at);
+    EXPECT_EQ(b.g.node(b["split"]).in(0), b.x);
+    EXPECT_EQ(count(b.g, "QuantizeLinear"), 0u);
+    for (ValueId part : b.g.outputs()) EXPECT_EQ(b.g.value(part).type, DType::u8);
+  }
+  Parted whole;
+  rewrite_and_compare(whole.g, {"quantized_movement"});
+}
+
+TEST(QuantizedMovement, a_split_stays_where_a_part_is_quantized_otherwise_or_read_as_numbers) {
+  Parted other(0.25);
+  EXPECT_EQ(verdict(other, quantized_movement, "first"), "wrong_value by d");
+  Parted read;
+  read.output(read.node("other", "Relu", {read.b}, {1, 4, 4, 8}));
+  EXPECT_EQ(verdict(read, quantized_movement, "first"), "extra_reader by other");
+}
+
 TEST(QuantizedMovement, a_pair_that_cancels_disappears) {
   Builder b;
   const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(3, DType::u8);

@@ -1,8 +1,8 @@
 // Before   QuantizeLinear(op(DequantizeLinear(x))) with one scale and zero point; op moves elements or picks the largest
-//          (a view, Transpose, Slice, Gather, Concat of inputs dequantized alike, MaxPool, nearest Resize) or is left out
+//          (a view, Transpose, Slice, Split, Gather, Concat of inputs dequantized alike, MaxPool, nearest Resize) or is left out
 // After    op(x) on the integers
 // Unless   the two scales or zero points differ, or are computed apart
-//          op's result has another reader, or is a graph output
+//          a result of op has another reader, or is a graph output
 #include <algorithm>
 
 #include "fuse/match/bypass.h"
@@ -15,7 +15,7 @@ namespace {
 
 /// Whether n does to integers of the type what it does to the numbers that they stand for.
 bool moves_elements(const Node& n, DType type) {
-  if (n.domain != onnx_domain || n.outputs.size() != 1) return false;
+  if (n.domain != onnx_domain || (n.outputs.size() != 1 && n.op != "Split")) return false;
   if (n.op == "Resize")  // a crop may reach outside, where a number of the model's is
     return n.get_string("mode", "nearest") == "nearest" && bits(type) >= 8 &&
            n.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
@@ -35,19 +35,20 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
   const size_t moved = direct ? 0 : g.node(op).op == "Concat" ? g.node(op).inputs.size() : 1;
   if (!direct && !made_by(g, g.node(op).in(0), "DequantizeLinear", &first)) return NotHere{};
 
-  const DType type = g.value(node.out()).type;
-  const auto check = [&](NodeId d) -> std::optional<Refusal> {
-    if (size_of(g, node.in(1)) != 1)
-      return refuse(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
-    if (!same_constant(g, g.node(d).in(1), node.in(1)) || !same_constant(g, g.node(d).in(2), node.in(2)))
-      return refuse(Reason::wrong_value, d, "{} and {} differ in scale or zero point", describe(g, d), describe(g, q));
+  const auto check = [&](NodeId d, NodeId by) -> std::optional<Refusal> {
+    const Node& quantize = g.node(by);
+    const DType type = g.value(quantize.out()).type;
+    if (size_of(g, quantize.in(1)) != 1)
+      return refuse(Reason::wrong_shape, by, "{} has {} scales", describe(g, by), size_of(g, quantize.in(1)));
+    if (!same_constant(g, g.node(d).in(1), quantize.in(1)) || !same_constant(g, g.node(d).in(2), quantize.in(2)))
+      return refuse(Reason::wrong_value, d, "{} and {} differ in scale or zero point", describe(g, d), describe(g, by));
     if (g.value(g.node(d).in(0)).type != type)
       return refuse(Reason::wrong_type, d, "{} takes {}, {} gives {}", describe(g, d), name(g.value(g.node(d).in(0)).type),
-                    describe(g, q), name(type));
+                    describe(g, by), name(type));
     return {};
   };
   if (direct) {
-    if (auto no = check(first)) return *no;
+    if (auto no = check(first, q)) return *no;
     if (auto no = cannot_bypass(g, q, g.node(first).in(0))) return *no;
     return bypass(g, q, g.node(first).in(0));
   }
@@ -57,20 +58,32 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
     NodeId d;
     if (!made_by(g, inputs[i], "DequantizeLinear", &d))
       return refuse(Reason::wrong_producer, g.value(inputs[i]).producer, "{} is not dequantized", g.value(inputs[i]).name);
-    if (auto no = check(d)) return *no;
+    if (auto no = check(d, q)) return *no;
     inputs[i] = g.node(d).in(0);
     nodes.push_back(d);
   }
-  const auto only = reader_of(g, g.node(op).out());
-  if (!only) return only.refusal();
   nodes.push_back(op);
-  nodes.push_back(q);
-  return Match{in_order(g, nodes), [op, q, inputs, out = node.out()](Graph& graph) {
+  // Each result is quantized as its input was.
+  std::vector<NodeId> quantizers;
+  std::vector<ValueId> outputs;
+  for (ValueId made : g.node(op).outputs) {
+    const auto only = reader_of(g, made);
+    if (!only) return only.refusal();
+    if (!g.node(*only).is("QuantizeLinear"))
+      return refuse(Reason::extra_reader, *only, "{} is read by {}", g.value(made).name, describe(g, *only));
+    if (auto no = check(nodes[0], *only)) return *no;
+    quantizers.push_back(*only);
+    outputs.push_back(g.node(*only).out());
+  }
+  nodes.insert(nodes.end(), quantizers.begin(), quantizers.end());
+  return Match{in_order(g, nodes), [op, quantizers, inputs, outputs](Graph& graph) {
                  Node made = graph.node(op);
                  made.inputs = inputs;
-                 made.outputs = {out};
-                 made.sources.insert(made.sources.end(), graph.node(q).sources.begin(), graph.node(q).sources.end());
-                 graph.remove_node(q);
+                 made.outputs = outputs;
+                 for (NodeId q : quantizers) {
+                   made.sources.insert(made.sources.end(), graph.node(q).sources.begin(), graph.node(q).sources.end());
+                   graph.remove_node(q);
+                 }
                  graph.remove_node(op);
                  return graph.add_node(std::move(made));
                }};

@@ -363,11 +363,32 @@ void to_floats(float* sums, int64_t rows, int64_t columns, int64_t step, const i
   }
 }
 
+template <bool is_signed> inline __m128i max_of_16(__m128i a, __m128i b) {
+  return is_signed ? _mm_max_epi8(a, b) : _mm_max_epu8(a, b);
+}
+
+/// A maximum may be taken twice, so the last vector may begin within the one before.
 template <bool is_signed> void max_of(uint8_t* to, const uint8_t* from, int64_t n) {
   int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
     const __m256i a = load32(to + i), b = load32(from + i);
     store32(to + i, is_signed ? _mm256_max_epi8(a, b) : _mm256_max_epu8(a, b));
+  }
+  if (n >= 16) {
+    for (; i < n; i += 16) {
+      const int64_t at = i + 16 <= n ? i : n - 16;
+      store16(to + at, max_of_16<is_signed>(load16(to + at), load16(from + at)));
+    }
+    return;
+  }
+  if (n >= 8) {
+    for (; i < n; i += 8) {
+      const int64_t at = i + 8 <= n ? i : n - 8;
+      const __m128i a = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(to + at)),
+                    b = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + at));
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to + at), max_of_16<is_signed>(a, b));
+    }
+    return;
   }
   for (; i < n; ++i) {
     const bool greater = is_signed ? static_cast<int8_t>(from[i]) > static_cast<int8_t>(to[i]) : from[i] > to[i];

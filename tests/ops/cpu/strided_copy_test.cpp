@@ -1,0 +1,69 @@
+#include "ops/cpu/strided_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace smelt::ops {
+namespace {
+
+/// Strides of a dense tensor whose axes lie in memory in this order, the first outermost, its rows `gap` elements further apart.
+Shape strides_of(const Shape& extents, const std::vector<size_t>& order, int64_t gap) {
+  Shape s(extents.size());
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    s[order[i]] = step;
+    step = step * extents[order[i]] + (i + 1 == order.size() ? gap : 0);
+  }
+  return s;
+}
+
+int64_t size_of(const Shape& extents, const Shape& strides) {
+  int64_t last = 1;
+  for (size_t a = 0; a < extents.size(); ++a) last += (extents[a] - 1) * strides[a];
+  return last;
+}
+
+template <class T> void expect_copied(const Shape& extents, const Shape& from, const Shape& to, int threads) {
+  std::vector<T> source(static_cast<size_t>(size_of(extents, from))), result(static_cast<size_t>(size_of(extents, to)), T{7});
+  std::mt19937 random(1);
+  for (T& v : source) v = static_cast<T>(random());
+  std::vector<T> expected = result;
+  Shape at(extents.size(), 0);
+  for (bool more = true; more;) {
+    const auto place = [&](const Shape& s) {
+      return static_cast<size_t>(std::inner_product(at.begin(), at.end(), s.begin(), int64_t{0}));
+    };
+    expected[place(to)] = source[place(from)];
+    more = false;
+    for (size_t a = extents.size(); a-- > 0 && !more; at[a] = more ? at[a] : 0) more = ++at[a] < extents[a];
+  }
+  StridedCopy(extents, from, to, sizeof(T), threads).run(result.data(), source.data());
+  EXPECT_EQ(result, expected);
+}
+
+TEST(StridedCopy, moves_blocks_and_what_is_left_over) {
+  const Shape shapes[] = {{17, 40}, {16, 16}, {2, 15, 33}, {3, 58, 28, 28}, {2, 5, 7, 9}, {31, 1, 47}, {100, 3}, {1, 20, 2, 32}};
+  for (const Shape& extents : shapes) {
+    std::vector<size_t> order(extents.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::vector<size_t> plain = order;
+    do {
+      for (int64_t gap : {0, 3}) {
+        SCOPED_TRACE(testing::Message() << to_string(extents) << " outermost axis " << order[0] << ", gap " << gap);
+        const Shape from = strides_of(extents, plain, 0), to = strides_of(extents, order, gap);
+        expect_copied<uint8_t>(extents, from, to, 2);
+        expect_copied<uint16_t>(extents, from, to, 1);
+        expect_copied<uint32_t>(extents, to, from, 2);
+        expect_copied<uint64_t>(extents, from, to, 3);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

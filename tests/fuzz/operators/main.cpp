@@ -46,7 +46,7 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-constexpr unsigned longest_case_s = 30;   // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
+constexpr unsigned longest_case_s = 60;   // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
 constexpr unsigned longest_wait_s = 600;  // of the clock, less what the process was stopped for: a case that sleeps for ever
 
 struct Arguments {

@@ -151,8 +151,11 @@ class Builder {
       node.inputs.push_back(in.empty() ? ValueId::none : lookup(in));
     }
     add_bodies(n, node);
-    for (const auto& a : n.attribute())
-      if (!a.has_g() && a.graphs_size() == 0) node.attrs[a.name()] = attribute(a, n);
+    for (const auto& a : n.attribute()) {
+      if (a.has_g() || a.graphs_size() > 0) continue;
+      if (a.name() == "auto_pad" && a.type() == onnx::AttributeProto::STRING && a.s().empty()) continue;  // as NOTSET
+      node.attrs[a.name()] = attribute(a, n);
+    }
     for (const auto& out : n.output())
       node.outputs.push_back(out.empty() ? ValueId::none : define(out, "an output of " + describe(n)));
     if (const auto* indices = find_metadata(n, source_key)) add_sources(*indices, node);

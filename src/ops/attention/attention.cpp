@@ -118,8 +118,8 @@ template <class T> class Bias {
     }
     const int64_t position = i + offset;
     if (causal_ && j > position) return minus_infinity;
-    if (left_ >= 0 && j < position - left_) return minus_infinity;
-    if (right_ >= 0 && j > position + right_) return minus_infinity;
+    if (left_ >= 0 && position - j > left_) return minus_infinity;
+    if (right_ >= 0 && j - position > right_) return minus_infinity;
     if (!tensor_.valid()) return 0;
     if (j >= columns_) return minus_infinity;
     const int64_t at = b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3];

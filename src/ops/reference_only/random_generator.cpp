@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "base/number.h"
+
 namespace smelt::ops {
 namespace {
 
@@ -16,7 +18,7 @@ uint32_t seed_of(const Node& node) {
   if (it == node.attrs.end()) return fresh_seed();
   if (const auto* i = std::get_if<int64_t>(&it->second)) return static_cast<uint32_t>(*i);  // Dropout's is an integer
   const auto* f = std::get_if<float>(&it->second);
-  return f ? static_cast<uint32_t>(static_cast<int64_t>(*f)) : 0;
+  return f ? static_cast<uint32_t>(truncated(*f)) : 0;
 }
 
 }  // namespace

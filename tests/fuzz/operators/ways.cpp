@@ -61,7 +61,7 @@ Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Rando
   options.spin = false;
   options.tuning_level = 0;
   options.use_cache = false;
-  options.memory_limit = int64_t{1} << 30;  // of what a machine has, a case could take minutes to fill
+  options.memory_limit = int64_t{1} << 27;  // of what a machine has, a case could take minutes to fill
   std::vector<Tensor> inputs;
   Outcome first;
   const auto with = [&](const std::function<void()>& work) {

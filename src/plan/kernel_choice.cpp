@@ -188,9 +188,9 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
 }
 
 /// Gives the step a kernel that is ready at once where that is short: code for this one shape would take longer to make than ten
-/// runs win by it. False where it is not.
+/// runs win by it. With AVX-512 a library's code wins more by it (bench/results/cpu-avx512-2026-11-25.txt). False where it is not short.
 bool take_ready(PendingStep& p, tune::Tuner& tuner) {
-  constexpr double most_us = 120;
+  static const double most_us = __builtin_cpu_supports("avx512f") ? 120 : 1500;
   const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
   const bool is_short = std::ranges::any_of(offer.candidates, [&](const ops::Candidate& c) {
     return c.tactic != "reference" && c.estimate_us <= most_us && tuner.allows(c.tactic);

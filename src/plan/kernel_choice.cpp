@@ -252,7 +252,7 @@ void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarCh
   std::vector<std::exception_ptr> failed(pending.size());
   by_threads(threads, pending.size(), [&](size_t i) {
     try {
-      taken[i] = take_known(pending[i], tuner, may_measure ? nullptr : &similar);
+      taken[i] = take_known(pending[i], tuner, may_measure ? nullptr : &similar) ? 1 : 0;
     } catch (...) {
       failed[i] = std::current_exception();
     }

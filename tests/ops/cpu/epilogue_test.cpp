@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/value_of.h"
 #include "expr/cpu.h"
 #include "support/random.h"
 
@@ -49,7 +50,7 @@ struct Ended {
   /// The program of each element by itself.
   std::vector<float> expected(const std::vector<float>& sums) const {
     std::vector<float> y = empty();
-    const expr::Evaluator evaluator(*node.program);
+    const expr::Evaluator evaluator(value_of(node.program, "the program under test"));
     std::vector<char> scratch(static_cast<size_t>(evaluator.scratch()) + 64);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) {

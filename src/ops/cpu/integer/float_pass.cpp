@@ -1,5 +1,6 @@
 #include "ops/cpu/integer/float_pass.h"
 
+#include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/program.h"
 #include "ops/cpu/integer/simd/floats.h"
@@ -10,7 +11,7 @@ namespace smelt::ops::integer {
 std::shared_ptr<const FloatPass> FloatPass::match(const BoundNode& node, size_t first_operand, size_t column_axis,
                                                   std::span<const float> scales) {
   using expr::Fn;
-  const expr::Program& p = *node.node->program;
+  const expr::Program& p = value_of(node.node->program, "the program over 32-bit sums");
   const BoundTensor& y = node.outputs[0];
   const int64_t columns = y.shape[column_axis];
   if (p.outputs().size() != 1 || p.type(0) != DType::f32 || y.type != DType::f32) return nullptr;

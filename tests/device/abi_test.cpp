@@ -5,6 +5,7 @@
 #include "device/cuda/abi/cublaslt.h"
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
+#include "device/cuda/abi/places.h"
 #include "same_function.h"
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
@@ -23,6 +24,11 @@ namespace {
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Driver::name)>::value, #symbol);
 SMELT_CUDA_DRIVER(X)
 #undef X
+#if CUDA_VERSION >= 12040
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Places::name)>::value, #symbol);
+SMELT_CUDA_PLACES(X)
+#undef X
+#endif
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Nvrtc::name)>::value, #symbol);
 SMELT_CUDA_NVRTC(X)
 #undef X
@@ -79,6 +85,13 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(tensor_map_fill_zeros, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   SAME(sizeof(TensorMap), sizeof(CUtensorMap));
   SAME(alignof(TensorMap), alignof(CUtensorMap));
+#if CUDA_VERSION >= 12040
+  SAME(resource_multiprocessors, CU_DEV_RESOURCE_TYPE_SM);
+  SAME(green_context_default_stream, CU_GREEN_CTX_DEFAULT_STREAM);
+  SAME(sizeof(Resource), sizeof(CUdevResource));
+  SAME(offsetof(Resource, multiprocessors), offsetof(CUdevResource, sm));
+  SAME(offsetof(Resource, multiprocessors.least), offsetof(CUdevResource, sm.minSmPartitionSize));
+#endif
   SAME(nvrtc_success, NVRTC_SUCCESS);
   SAME(nvrtc_invalid_option, NVRTC_ERROR_INVALID_OPTION);
   SAME(sizeof(LaunchAttribute), sizeof(CUlaunchAttribute));

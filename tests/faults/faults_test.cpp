@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/device.h"
+#include "device/cuda/stream_place.h"
 #include "faults/fake/cuda.h"
 #include "fuse/match/rewrite.h"
 #include "report/gpus.h"
@@ -109,6 +110,33 @@ class Faults : public testing::Test {
 
   fs::path folder_;
 };
+
+TEST_F(Faults, streams_of_a_place_are_its_own_and_go_with_it) {
+  alone([&](fake::Cuda& cuda) {
+    using device::cuda::Multiprocessors, device::cuda::StreamPlace;
+    const auto device = device::cuda::Device::open(0);
+    {
+      const auto [mine, others] = Multiprocessors::split(device, 7);
+      EXPECT_EQ(mine->count(), 8) << "they are split by two";
+      EXPECT_EQ(others->count(), 6);
+      const StreamPlace outer(StreamPlace::Priority::last);
+      {
+        const StreamPlace place(StreamPlace::Priority::first, mine);
+        const device::cuda::Stream stream(device);
+        EXPECT_EQ(cuda.calls["cuGreenCtxStreamCreate"], 1);
+      }
+      EXPECT_EQ(cuda.calls["cuStreamDestroy_v2"], 1);
+      const device::cuda::Stream stream(device);
+      EXPECT_EQ(cuda.calls["cuStreamCreateWithPriority"], 1);
+    }
+    EXPECT_EQ(cuda.calls["cuGreenCtxDestroy"], 2);
+    const device::cuda::Stream usual(device);
+    EXPECT_EQ(cuda.calls["cuStreamCreate"], 1);
+    EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 14); }), HasSubstr("leave none"));
+    cuda.faults["cuDevSmResourceSplitByCount"] = {0, 801};
+    EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 7); }), HasSubstr("splitting the multiprocessors"));
+  });
+}
 
 TEST_F(Faults, without_any_a_plan_runs) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {

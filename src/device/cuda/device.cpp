@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/cuda/compiler.h"
+#include "device/cuda/stream_place.h"
 #include "inspect/occupancy.h"
 
 namespace smelt::device::cuda {
@@ -210,9 +211,20 @@ void Device::give_back(abi::Stream stream) {
   spare_streams_.push_back(stream);
 }
 
-Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)), stream_(device_->take_stream()) {}
+Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const StreamPlace* place = StreamPlace::current();
+  if (!place) {
+    stream_ = device_->take_stream();
+    return;
+  }
+  const Device::Current current(*device_);
+  stream_ = place->make();
+}
 
-Stream::~Stream() { device_->give_back(stream_); }
+Stream::~Stream() {
+  const Device::Current current(*device_);
+  if (!StreamPlace::destroy(stream_)) device_->give_back(stream_);
+}
 
 void Stream::synchronize() const {
   const Device::Current current(*device_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/cuda/abi/driver.h"
+#include "device/cuda/abi/places.h"
 
 namespace abi = smelt::device::cuda::abi;
 
@@ -175,6 +176,21 @@ END CALL(cuEventCreate, abi::Event* event, unsigned) * event = new CUevent_st;
 END CALL(cuEventDestroy_v2, abi::Event event) delete event;
 END CALL(cuEventRecord, abi::Event, abi::Stream) END CALL(cuEventQuery, abi::Event) END CALL(cuEventSynchronize, abi::Event) END
     CALL(cuEventElapsedTime, float* milliseconds, abi::Event, abi::Event) * milliseconds = 0.01f;
+END
+
+CALL(cuCtxGetStreamPriorityRange, int* least, int* greatest) * least = 0;
+*greatest = -5;
+END CALL(cuStreamCreateWithPriority, abi::Stream* stream, unsigned, int) * stream = new CUstream_st;
+END CALL(cuDeviceGetDevResource, int, abi::Resource* whole, abi::ResourceType) whole->multiprocessors = {14, 2, 2};
+END CALL(cuDevSmResourceSplitByCount, abi::Resource* part, unsigned* count, const abi::Resource* whole, abi::Resource* rest,
+         unsigned, unsigned least) part->multiprocessors = {(least + 1) / 2 * 2, 2, 2};
+rest->multiprocessors = {whole->multiprocessors.count - part->multiprocessors.count, 2, 2};
+*count = 1;
+END CALL(cuDevResourceGenerateDesc, abi::ResourceDescription* description, abi::Resource*, unsigned) * description = nullptr;
+END CALL(cuGreenCtxCreate, abi::GreenContext* green, abi::ResourceDescription, int,
+         unsigned) * green = reinterpret_cast<abi::GreenContext>(&context);
+END CALL(cuGreenCtxDestroy, abi::GreenContext) END
+    CALL(cuGreenCtxStreamCreate, abi::Stream* stream, abi::GreenContext, unsigned, int) * stream = new CUstream_st;
 END
 
 CALL(cuGraphDestroy, abi::Graph graph) delete graph;

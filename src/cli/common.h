@@ -74,6 +74,7 @@ Action add_diff(CLI::App& app);
 Action add_tune(CLI::App& app);
 Action add_inspect(CLI::App& app);
 Action add_serve(CLI::App& app);
+Action add_launch(CLI::App& app);
 Action add_devices(CLI::App& app);
 Action add_cache(CLI::App& app);
 

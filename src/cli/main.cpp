@@ -48,6 +48,7 @@ constexpr Verb verbs[] = {
      "smelt inspect --launch regs=63,smem=70KiB,threads=128 --arch sm_90", add_inspect},
     {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},
     {"serve", "Serves a model for smelt profile --with", "", add_serve},
+    {"launch", "Launches steps of a model for a profiler around smelt profile", "", add_launch},
     {"cache", "List, merge, export or clear the tuning cache", "smelt cache list", add_cache},
 };
 

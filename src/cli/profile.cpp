@@ -9,10 +9,12 @@
 #include "cli/busy.h"
 #include "cli/common.h"
 #include "cli/contend.h"
+#include "cli/nsight_compute.h"
 #include "cli/watch.h"
 #include "graph/graph.h"
 #include "import/export.h"
 #include "import/import.h"
+#include "profile/counted_kernels.h"
 #include "report/timings.h"
 
 namespace smelt::cli {
@@ -83,11 +85,18 @@ bool is_plan(const std::string& path) {
   return import_model(path, wanted).model.metadata.contains(plan_version_key);
 }
 
+std::vector<profile::CountedBy> counters_of(const ModelArguments& m, const std::string& who, bool optimized) {
+  std::vector<profile::CountedBy> ways;
+  if (who == "auto" || who == "cupti") ways.push_back(profile::by_cupti());
+  if (who == "auto" || who == "ncu") ways.push_back(by_nsight_compute(m, optimized));
+  return ways;
+}
+
 }  // namespace
 
 Action add_profile(CLI::App& app) {
   struct Arguments : ModelArguments {
-    std::string sort_by = "self_us", trace, report, out, layers;
+    std::string sort_by = "self_us", trace, report, out, layers, counters = "auto";
     Contention contention;
     int top = 25, iterations = 20;
     bool optimized = false, print_only = false, watch = false;
@@ -104,6 +113,11 @@ Action add_profile(CLI::App& app) {
   app.add_option("--report", a->report, "Write an HTML report")->type_name("FILE");
   app.add_option("--out", a->out, "Write graph.svg, profile.json, trace.json and report.html into this folder")->type_name("DIR");
   app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
+  app.add_option("--counters", a->counters,
+                 "Who reads a GPU's counters, which then say what limits each step: auto (default: CUPTI, else Nsight Compute), "
+                 "cupti, ncu, none")
+      ->check(CLI::IsMember({"auto", "cupti", "ncu", "none"}))
+      ->type_name("WHO");
   app.add_option("--layers", a->layers, "What trtexec --exportLayerInfo wrote, beside the profile that it wrote")
       ->type_name("FILE");
   app.add_option("--with", a->contention.with,
@@ -156,7 +170,10 @@ Action add_profile(CLI::App& app) {
     report::Prepared p = report::prepare(subject, a->optimized || is_plan(a->path));  // a plan runs as it was made
     report::Report r = report::bare_report(subject);
     stage("profiling");
-    r.after = report::profile_of(p, {.iterations = a->iterations, .progress = stage_part}, report::known_roof(subject.options));
+    const bool rewritten = a->optimized || is_plan(a->path);
+    r.after = report::profile_of(
+        p, {.iterations = a->iterations, .progress = stage_part, .counters = counters_of(*a, a->counters, rewritten)},
+        report::known_roof(subject.options));
     profile::Profile& result = *r.after;
     stage("looking at what rewrites would save");
     report::Explained explained;

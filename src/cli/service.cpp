@@ -26,27 +26,6 @@ Json parsed(const std::string& line) {
   }
 }
 
-std::vector<std::string> words(const ModelArguments& m, const std::vector<std::string>& paths, const Place& place) {
-  const Options& o = m.options;
-  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe").string(), "serve", paths.front()};
-  const auto add = [&](const std::string& name, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {name, value});
-  };
-  for (size_t i = 1; i < paths.size(); ++i) add("--also", paths[i]);
-  if (paths.front() == m.path) add("--shapes", m.shapes_text);
-  add("--precision", o.precision);
-  add("--tactics", o.tactics);
-  add("--tuning-level", std::to_string(o.tuning_level));
-  add("--cache-dir", o.cache_dir);
-  if (m.no_cache) words.push_back("--no-cache");
-  if (!o.spin || !place.spins) words.push_back("--no-spin");
-  add("--threads", std::to_string(place.threads > 0 ? place.threads : o.threads));
-  if (!place.cores.empty()) add("--cores", fmt::format("{}", fmt::join(place.cores, ",")));
-  if (place.nice > 0) add("--nice", std::to_string(place.nice));
-  if (place.idle) words.push_back("--idle");
-  return words;
-}
-
 Json to_json(const ServedRun& r) {
   Json steps = Json::array();
   for (const StepTime& t : r.steps) steps.insert(steps.end(), {t.begin_ns, t.end_ns});
@@ -61,6 +40,33 @@ ServedRun run_of(const Json& j) {
 }
 
 }  // namespace
+
+std::vector<std::string> command_of(const char* verb, const ModelArguments& m, const std::vector<std::string>& paths,
+                                    const Place& place) {
+  const Options& o = m.options;
+  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe").string(), verb, paths.front()};
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  };
+  for (size_t i = 1; i < paths.size(); ++i) add("--also", paths[i]);
+  if (paths.front() == m.path) add("--shapes", m.shapes_text);
+  add("--skip", fmt::format("{}", fmt::join(o.skip, ",")));
+  add("--precision", o.precision);
+  add("--keep-fp32", m.keep_text);
+  add("--tactics", o.tactics);
+  add("--device", o.device);
+  if (o.allow_fallback) words.push_back("--allow-fallback");
+  add("--tuning-level", std::to_string(o.tuning_level));
+  if (o.tuning_time_limit > 0) add("--tuning-time-limit", fmt::format("{}", o.tuning_time_limit));
+  add("--cache-dir", o.cache_dir);
+  if (m.no_cache) words.push_back("--no-cache");
+  if (!o.spin || !place.spins) words.push_back("--no-spin");
+  add("--threads", std::to_string(place.threads > 0 ? place.threads : o.threads));
+  if (!place.cores.empty()) add("--cores", fmt::format("{}", fmt::join(place.cores, ",")));
+  if (place.nice > 0) add("--nice", std::to_string(place.nice));
+  if (place.idle) words.push_back("--idle");
+  return words;
+}
 
 std::vector<int> processors() {
   cpu_set_t set;
@@ -104,7 +110,7 @@ std::string answer_line(const std::vector<Served>& served) {
 }
 
 Service::Service(const ModelArguments& m, const std::vector<std::string>& paths, const Place& place)
-    : child_(words(m, paths, place)) {}
+    : child_(command_of("serve", m, paths, place)) {}
 
 std::vector<Readied> Service::ready() {
   std::vector<Readied> models;

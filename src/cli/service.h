@@ -50,6 +50,10 @@ class Service {
 std::string ready_line(const std::vector<Readied>& models);
 std::string answer_line(const std::vector<profile::Served>& served);
 
+/// The command that runs one of smelt's verbs on these models (the first with `m`'s options, and --shapes where it is m's own).
+std::vector<std::string> command_of(const char* verb, const ModelArguments& m, const std::vector<std::string>& paths,
+                                    const Place& place = {});
+
 /// The processors that this process may use.
 std::vector<int> processors();
 

@@ -160,7 +160,14 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
                    copied,
                    "measured",
                    {}});
-  if (const OtherWork& o = p.others; o.disturbed > 0 && o.cost_us > 0)
+  if (const OtherWork& o = p.others; where.on_gpu && o.disturbed > 0 && o.cost_us > 0)
+    all.push_back({"keep other work off this GPU, or give it less: smelt profile A --with B --device gpu measures what helps",
+                   fmt::format("others kept it busy for {}% of the time while this did nothing; {} of {} runs took longer",
+                               o.gpu.busy_percent, o.disturbed, o.runs),
+                   o.cost_us,
+                   "measured",
+                   {}});
+  else if (o.disturbed > 0 && o.cost_us > 0)
     all.push_back({"keep other work off these cores, or give it less of them: smelt profile A --with B measures what helps",
                    fmt::format("it took cores during {} of {} measurements: threads waited {} for one in all", o.disturbed,
                                o.runs, time(o.waited_us)),

@@ -53,6 +53,7 @@ const std::vector<std::string>& counted_metrics() {
                                  "smsp__thread_inst_executed_per_inst_executed.ratio"};
     for (const Stall& s : stalls)
       all.push_back(fmt::format("smsp__average_warps_issue_stalled_{}_per_issue_active.ratio", s.metric));
+    all.push_back("lts__t_bytes.sum");
     all.push_back("dram__bytes.sum");
     return all;
   }();
@@ -67,7 +68,8 @@ Counted counted(std::span<const double> v) {
   for (size_t i = 0; i < std::size(stalls); ++i)
     if (v[plain + i] > 0) c.stalls.emplace_back(stalls[i].text, v[plain + i]);
   std::ranges::stable_sort(c.stalls, std::greater(), &std::pair<std::string, double>::second);
-  c.dram_bytes = v[plain + std::size(stalls)];
+  c.l2_bytes = v[plain + std::size(stalls)];
+  c.dram_bytes = v[plain + std::size(stalls) + 1];
   return c;
 }
 

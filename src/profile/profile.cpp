@@ -14,10 +14,13 @@
 #include "graph/graph.h"
 #include "profile/advice.h"
 #include "profile/bench.h"
+#include "profile/counted_kernels.h"
 #include "profile/counted_steps.h"
 #include "profile/fill.h"
+#include "profile/gpu_others.h"
 #include "profile/limiter.h"
 #include "profile/others.h"
+#include "run/single_steps.h"
 
 namespace smelt::profile {
 namespace {
@@ -123,6 +126,15 @@ std::vector<MemoryRow> memory_of(const Plan& plan, const std::vector<StepRow>& s
   return rows;
 }
 
+void count_on_gpu(Profile& p, Execution& execution, const ProfileOptions& options) {
+  if (p.roof.bytes_per_s > 0) p.limits_from = "model and occupancy";
+  p.not_counted = "nobody was asked to count";
+  if (options.counters.empty()) return;
+  const CountedSteps counted = count_kernels(execution, p.steps, p.roof.launch_us, options.counters);
+  p.not_counted = counted.missing;
+  if (!counted.by.empty()) p.limits_from = fmt::format("counters ({})", counted.by), p.not_counted.clear();
+}
+
 }  // namespace
 
 double Roof::peak(DType t) const {
@@ -149,6 +161,9 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     fail_usage("{} iterations and {} of warm-up, expected at least 1 and 0", options.iterations, options.warmup);
   Profile p;
   p.roof = roof;
+  GpuUse gpu_use;
+  if (execution.on_gpu())
+    if (const auto device = run::device_of(execution)) gpu_use = watch_idle_gpu(device->info().uuid);
   std::vector<StepTime> times;
   for (int i = 0; i < options.warmup; ++i) execution.run();
   execution.run_profiled(times);
@@ -198,13 +213,14 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
     judge(row, roof);
   }
-  if (roof.bytes_per_s > 0) {
-    p.not_counted =
-        execution.on_gpu() ? "kernels of a CUDA graph are not counted one by one" : count_steps(execution, p.steps, roof);
-    p.limits_from = execution.on_gpu() ? "model and occupancy" : p.not_counted.empty() ? "model and counters" : "model";
+  if (execution.on_gpu()) {
+    add_fills(p.steps, run::planned_run(execution));
+    count_on_gpu(p, execution, options);
+  } else if (roof.bytes_per_s > 0) {
+    p.not_counted = count_steps(execution, p.steps, roof);
+    p.limits_from = p.not_counted.empty() ? "model and counters" : "model";
   }
-  if (execution.on_gpu()) add_fills(p.steps, run::planned_run(execution));
-  if (!execution.on_gpu()) p.others = others.summary(threads);
+  p.others = execution.on_gpu() ? other_gpu_work(std::move(gpu_use), latencies) : others.summary(threads);
   if (!execution.on_gpu()) p.inside = inner_rows(execution, roof, std::min(3, options.iterations));
   p.scopes = scopes_of(p.steps, p.steps_us);
   p.memory = memory_of(plan, p.steps);

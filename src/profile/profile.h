@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profile/stats.h"
@@ -49,6 +52,23 @@ struct Fill {
   }
 };
 
+/// What a GPU's counters say of a kernel (profile/counted.h). Shares are of what the GPU can sustain, from 0 to 1; NaN: the GPU does
+/// not say.
+struct Counted {
+  double us = 0;
+  double compute = 0;                   // of the busiest of the multiprocessors' units, issue slots among them
+  double dram = 0, l2 = 0, l1 = 0;      // of the bandwidth of the memory and of the caches
+  double issue = 0;                     // cycles of a scheduler in which it issued
+  double eligible = 0;                  // warps that could have been issued, a cycle and scheduler
+  double occupancy = 0;                 // warps there, of those that fit
+  double threads = 0;                   // that take part in an instruction, of 32
+  double dram_bytes = 0, l2_bytes = 0;  // that it moved there
+  std::vector<std::pair<std::string, double>>
+      stalls;  // reason ("long scoreboard: global memory") and its warps an issue, the most first
+
+  double memory() const;  // the largest of dram, l2 and l1
+};
+
 struct StepRow {
   StepInfo step;
   Summary us;           // exclusive time, microseconds
@@ -64,6 +84,7 @@ struct StepRow {
   std::string because;                                        // "58% of the memory roof; its arithmetic would take 4%"
   std::vector<Fill> fills;                                    // of a GPU's plan: smelt's own kernels that the step launches
   double instructions_per_cycle = 0, missed_bytes_per_s = 0;  // by the processor's counters; 0: not counted
+  std::optional<Counted> counted;                             // by a GPU's: of the kernel that takes longest
 
   double floor_us() const { return std::max(compute_us, memory_us); }
   double intensity() const { return profile::intensity(step.flops, step.bytes); }
@@ -97,6 +118,17 @@ struct Advice {
   std::vector<std::string> steps;  // where, by name, those with the most to win first; none: everywhere
 };
 
+/// Who else uses a GPU, by NVML, while this process has it do nothing.
+struct GpuUse {
+  struct Process {
+    int pid = 0;               // in the driver's namespace
+    double busy_percent = 0;   // of the multiprocessors
+    int64_t memory_bytes = 0;  // 0: not known
+  };
+  int busy_percent = 0;            // of the time, any kernel ran
+  std::vector<Process> processes;  // the busiest first; none where the driver does not tell
+};
+
 /// What other work on the machine took of the unprofiled runs. Totals over them.
 struct OtherWork {
   int runs = 0, disturbed = 0;  // of them, those from which more was taken than a quiet machine's housekeeping
@@ -106,6 +138,7 @@ struct OtherWork {
   int64_t preempted = 0;        // times that a thread lost its core
   double cost_us = 0;           // of a run: the median of all less that of the undisturbed; without those, of the time taken
   bool cost_measured = false;   // there were undisturbed runs
+  GpuUse gpu;                   // of a GPU's plan
 };
 
 /// A module of the exported model. A step belongs to the deepest module that holds all the nodes it stands for.
@@ -156,10 +189,10 @@ struct Profile {
   std::string peak_step;
   int64_t peak_host_bytes = 0;  // the process's peak resident set
   Roof roof;
-  std::string limits_from;         // where the limiters are known from; empty without a roof
-  std::string not_counted;         // why hardware counters had no part in that; empty where they had, and without a roof
-  std::vector<Advice> advice;      // the most to win first
-  OtherWork others;                // of a plan of the processor
+  std::string limits_from;     // where the limiters are known from; empty without a roof
+  std::string not_counted;     // why hardware counters had no part in that; empty where they had, and without a roof
+  std::vector<Advice> advice;  // the most to win first
+  OtherWork others;
   std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
   std::vector<CopyRow> copies;  // in the order of a run; empty without CUPTI
@@ -167,11 +200,20 @@ struct Profile {
   HostRun host_run;             // the profiled one with the median time of copies
 };
 
+/// Who counts a GPU's kernels: "CUPTI".
+struct CountedBy {
+  std::string name;
+  /// Values of counted_metrics() of each kernel that these steps launch, of which there are `kernels`, in their order. Throws
+  /// Error where counters cannot be read.
+  std::function<std::vector<std::vector<double>>(Execution& execution, std::span<const size_t> steps, size_t kernels)> count;
+};
+
 struct ProfileOptions {
   int iterations = 20;
   int warmup = 3;
   double max_seconds = 20;               // stops sooner than `iterations` when reached, never before 3 runs
   std::function<void(double)> progress;  // told how much is done, from 0 to 1; may be empty
+  std::vector<CountedBy> counters;       // of a GPU's plan, in the order in which they are asked; none: nothing is counted
 };
 
 /// Profiles an execution whose inputs are bound.

@@ -47,9 +47,20 @@ Json to_json(const profile::Roof& r) {
 }
 
 Json to_json(const profile::OtherWork& o) {
-  return {{"runs", o.runs},           {"disturbed", o.disturbed},        {"waited_us", o.waited_us},
-          {"stolen_us", o.stolen_us}, {"throttled_us", o.throttled_us},  {"preempted", o.preempted},
-          {"cost_us", o.cost_us},     {"cost_measured", o.cost_measured}};
+  Json processes = Json::array();
+  for (const profile::GpuUse::Process& p : o.gpu.processes)
+    processes.push_back({{"pid", p.pid},
+                         {"busy_percent", p.busy_percent},
+                         {"memory_bytes", p.memory_bytes > 0 ? Json(p.memory_bytes) : Json(nullptr)}});
+  return {{"runs", o.runs},
+          {"disturbed", o.disturbed},
+          {"waited_us", o.waited_us},
+          {"stolen_us", o.stolen_us},
+          {"throttled_us", o.throttled_us},
+          {"preempted", o.preempted},
+          {"cost_us", o.cost_us},
+          {"cost_measured", o.cost_measured},
+          {"gpu", {{"busy_percent", o.gpu.busy_percent}, {"processes", processes}}}};
 }
 
 Json to_json(const std::vector<profile::Fill>& fills) {
@@ -67,6 +78,24 @@ Json to_json(const std::vector<profile::Fill>& fills) {
                     {"waves", f.waves()},
                     {"what_if", f.what_if}});
   return list;
+}
+
+Json to_json(const profile::Counted& c) {
+  const auto known = [](double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); };
+  Json stalls = Json::array();
+  for (const auto& [reason, warps] : c.stalls) stalls.push_back({{"reason", reason}, {"warps", known(warps)}});
+  return {{"us", known(c.us)},
+          {"compute", known(c.compute)},
+          {"dram", known(c.dram)},
+          {"l2", known(c.l2)},
+          {"l1", known(c.l1)},
+          {"issue", known(c.issue)},
+          {"eligible_warps", known(c.eligible)},
+          {"occupancy", known(c.occupancy)},
+          {"threads_per_instruction", known(c.threads)},
+          {"dram_bytes", known(c.dram_bytes)},
+          {"l2_bytes", known(c.l2_bytes)},
+          {"stalls", stalls}};
 }
 
 Json to_json(const profile::Profile& p) {
@@ -109,7 +138,8 @@ Json to_json(const profile::Profile& p) {
                      {"because", r.because},
                      {"instructions_per_cycle", counted(r.instructions_per_cycle)},
                      {"missed_bytes_per_s", counted(r.missed_bytes_per_s)},
-                     {"launches", to_json(r.fills)}});
+                     {"launches", to_json(r.fills)},
+                     {"counted", r.counted ? to_json(*r.counted) : Json(nullptr)}});
   }
   Json warnings = Json::array();
   if (const std::string warning = reference_warning(p); !warning.empty()) warnings.push_back(warning);

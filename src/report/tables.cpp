@@ -167,8 +167,23 @@ std::string advice_text(const profile::Profile& p) {
   return text;
 }
 
+/// "Others use the GPU: busy for 38% of the time while this did nothing (pid 77: 38%, 1 GiB); …".
+std::string gpu_others_text(const profile::OtherWork& o) {
+  std::string who;
+  for (const profile::GpuUse::Process& p : o.gpu.processes) {
+    who += fmt::format("{}process {}: {:.0f}%", who.empty() ? " (" : "; ", p.pid, p.busy_percent);
+    if (p.memory_bytes > 0) who += ", " + format(static_cast<double>(p.memory_bytes), Unit::bytes);
+  }
+  std::string text = fmt::format("Others use the GPU: busy for {}% of the time while this did nothing{}{}", o.gpu.busy_percent,
+                                 who, who.empty() ? "" : ")");
+  if (o.disturbed == 0) return text + "; no run took longer than the others";
+  return text + fmt::format("; {} of {} runs took longer, which cost a run {} (against the fastest)", o.disturbed, o.runs,
+                            format(o.cost_us, Unit::us));
+}
+
 std::string others_text(const profile::Profile& p) {
   const profile::OtherWork& o = p.others;
+  if (o.gpu.busy_percent > 0 || !o.gpu.processes.empty()) return gpu_others_text(o);
   if (o.disturbed == 0) return "";
   std::string text = fmt::format("Other work took cores during {} of {} measurements: threads waited {} for one", o.disturbed,
                                  o.runs, format(o.waited_us, Unit::us));

@@ -36,6 +36,13 @@ class ExecutionImpl final : public Execution {
   MemoryInfo memory() const override;
   bool on_gpu() const override { return !backend_.is_host(); }
   void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  /// Puts these steps of a GPU's plan on its stream one by one, on what the last run left of their inputs, and waits. Throws Error
+  /// (usage) for a plan of which no_single_steps() says why not.
+  void run_steps(std::span<const size_t> steps);
+  /// Why steps cannot be run by themselves; empty where they can.
+  std::string no_single_steps() const;
+  /// By step: how many kernels, copies and fills it is in the recording of what is bound; empty where a run is not one recording.
+  std::vector<size_t> recorded_work() const;
   /// Forgets a cancellation that no run has met.
   void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }
 

@@ -79,6 +79,26 @@ bool ExecutionImpl::run_traced(std::vector<StepTime>& times, std::vector<CopyTim
   return true;
 }
 
+std::string ExecutionImpl::no_single_steps() const {
+  if (active_) return active_->no_single_steps();
+  if (backend_.is_host()) return "the plan is the processor's";
+  if (!first_) return "nothing is bound";
+  return has_to_wait();
+}
+
+std::vector<size_t> ExecutionImpl::recorded_work() const {
+  if (active_) return active_->recorded_work();
+  return recording_ && no_single_steps().empty() ? first_->recorded_work : std::vector<size_t>();
+}
+
+void ExecutionImpl::run_steps(std::span<const size_t> steps) {
+  const Stoppable stoppable(*this);
+  if (active_) return active_->run_steps(steps);
+  if (const std::string why = no_single_steps(); !why.empty()) fail_usage("run_steps: {}", why);
+  for (const size_t step : steps) run_step(*first_, step, stream_.get());
+  backend_.wait(stream_.get());
+}
+
 void ExecutionImpl::run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies) {
   const Stoppable stoppable(*this);
   if (active_) return active_->run_profiled(times, copies);

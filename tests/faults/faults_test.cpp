@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/device.h"
+#include "device/cuda/nvml.h"
 #include "device/cuda/stream_place.h"
 #include "faults/fake/cuda.h"
 #include "fuse/match/rewrite.h"
@@ -135,6 +136,16 @@ TEST_F(Faults, streams_of_a_place_are_its_own_and_go_with_it) {
     EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 14); }), HasSubstr("leave none"));
     cuda.faults["cuDevSmResourceSplitByCount"] = {0, 801};
     EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 7); }), HasSubstr("splitting the multiprocessors"));
+  });
+}
+
+TEST_F(Faults, who_else_uses_a_gpu_is_said_by_nvml) {
+  alone([&](fake::Cuda&) {
+    open_first("libnvidia-ml.so.1");
+    const auto use = device::cuda::read_process_use("GPU-0", device::cuda::now_for_nvml());
+    ASSERT_EQ(use.size(), 1u);
+    EXPECT_EQ(use[0].pid, 77);
+    EXPECT_DOUBLE_EQ(use[0].multiprocessors_percent, 40);
   });
 }
 

@@ -158,8 +158,9 @@ class Ranges {
     call(api().data_initialize, c, "making room for the counters");
     return data;
   }
-  void configure(const std::vector<uint8_t>& config, std::vector<uint8_t>& data, size_t most) {
+  void configure(const std::vector<uint8_t>& config, std::vector<uint8_t>& data, size_t most, abi::CuptiReplay replay) {
     abi::RangesConfig c;
+    c.replay = replay;
     c.ranges = ranges_, c.config = config.data(), c.config_bytes = config.size(), c.data = data.data(), c.bytes = data.size();
     c.most = most;
     call(api().configure, c, "configuring the counters");
@@ -185,12 +186,22 @@ class Ranges {
   abi::CuptiRanges ranges_ = nullptr;
 };
 
+/// cuProfilerStart and cuProfilerStop, which do nothing where no profiler is.
+void tell_profiler(const Device& device, const char* function) {
+  static const Library driver("NVIDIA's driver", {"libcuda.so.1", "libcuda.so"}, "");
+  const Device::Current current(device);
+  if (void* const found = driver.find(function)) reinterpret_cast<abi::Result (*)()>(found)();
+}
+
 }  // namespace
+
+Watched::Watched(std::shared_ptr<Device> device) : device_(std::move(device)) { tell_profiler(*device_, "cuProfilerStart"); }
+Watched::~Watched() { tell_profiler(*device_, "cuProfilerStop"); }
 
 std::string counters_missing() { return opened().missing(); }
 
 std::vector<std::vector<double>> count(const std::shared_ptr<Device>& device, const std::vector<std::string>& metrics,
-                                       size_t most, const std::function<void()>& run) {
+                                       size_t most, const std::function<void()>& run, Replay replay) {
   api();  // throws where it is missing
   const Device::Current current(*device);
   const abi::Context context = current_context();
@@ -205,7 +216,7 @@ std::vector<std::vector<double>> count(const std::shared_ptr<Device>& device, co
   const std::vector<uint8_t> config = host.config();
   Ranges ranges(context);
   std::vector<uint8_t> data = ranges.image(counted, most);
-  ranges.configure(config, data, most);
+  ranges.configure(config, data, most, replay == Replay::user ? abi::cupti_user_replay : abi::cupti_kernel_replay);
   for (size_t passes = 0; !ranges.pass(run); ++passes)
     if (passes > most_passes) fail("reading the GPU's counters: more than {} passes", most_passes);
   ranges.decode();

@@ -1,6 +1,9 @@
 #include "device/cuda/nvml.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <map>
 
 #include "base/error.h"
 #include "device/cuda/abi/nvml.h"
@@ -61,6 +64,14 @@ std::vector<GpuProcess> processes_of(const abi::Nvml& api, abi::NvmlDevice devic
   return processes;
 }
 
+abi::NvmlDevice find(const std::string& uuid) {
+  const abi::Nvml& api = opened().get();
+  abi::NvmlDevice device = nullptr;
+  if (const abi::NvmlResult r = api.device_by_uuid(uuid.c_str(), &device); r != abi::nvml_success)
+    fail_unsupported("NVML does not say what {} does: {}", uuid, api.error_text(r));
+  return device;
+}
+
 }  // namespace
 
 std::string nvml_missing() { return opened().missing(); }
@@ -71,11 +82,32 @@ LibraryState nvml_library() {
   return opened().state(version.data());
 }
 
+uint64_t now_for_nvml() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+std::vector<ProcessUse> read_process_use(const std::string& uuid, uint64_t since_us) {
+  const abi::Nvml& api = opened().get();
+  abi::NvmlDevice device = find(uuid);
+  unsigned count = 0;
+  api.process_use(device, nullptr, &count, since_us);
+  std::vector<abi::NvmlProcessUse> samples(count);
+  if (count == 0 || api.process_use(device, samples.data(), &count, since_us) != abi::nvml_success) return {};
+  samples.resize(std::min<size_t>(count, samples.size()));
+  std::map<unsigned, std::pair<double, int>> sums;
+  for (const abi::NvmlProcessUse& s : samples) {
+    if (s.at_us < since_us) continue;
+    sums[s.pid].first += s.multiprocessors, ++sums[s.pid].second;
+  }
+  std::vector<ProcessUse> all;
+  for (const auto& [pid, sum] : sums) all.push_back({static_cast<int>(pid), sum.first / sum.second});
+  return all;
+}
+
 GpuState read_state(const std::string& uuid) {
   const abi::Nvml& api = opened().get();
-  abi::NvmlDevice device = nullptr;
-  if (const abi::NvmlResult r = api.device_by_uuid(uuid.c_str(), &device); r != abi::nvml_success)
-    fail_unsupported("NVML does not say what {} does: {}", uuid, api.error_text(r));
+  abi::NvmlDevice device = find(uuid);
   GpuState s;
   unsigned value = 0;
   const auto number = [&value](abi::NvmlResult r) -> std::optional<int> {

@@ -30,6 +30,16 @@ struct GpuState {
 /// Of the GPU with this DeviceInfo::uuid. Takes about a millisecond. Throws Error (unsupported) without NVML, or where NVML does
 /// not know the GPU.
 GpuState read_state(const std::string& uuid);
+/// How much of the multiprocessors a process has had, in percent, on average over its samples.
+struct ProcessUse {
+  int pid = 0;  // as GpuProcess's
+  double multiprocessors_percent = 0;
+};
+/// By process, from `since_us` (now_for_nvml()) on. Samples are up to a third of a second apart. None where the GPU does not say.
+/// Throws as read_state() does.
+std::vector<ProcessUse> read_process_use(const std::string& uuid, uint64_t since_us);
+/// Microseconds on NVML's clock.
+uint64_t now_for_nvml();
 /// Why read_state() would throw for every GPU; empty when it would not.
 std::string nvml_missing();
 LibraryState nvml_library();

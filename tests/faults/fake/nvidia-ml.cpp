@@ -23,3 +23,8 @@ CALL(nvmlDeviceGetUtilizationRates, abi::NvmlDevice, abi::NvmlUtilization* perce
 CALL(nvmlDeviceGetComputeRunningProcesses_v3, abi::NvmlDevice, unsigned* count, abi::NvmlProcess*) {
   return *count = 0, abi::nvml_success;
 }
+/// Process 77 has 30 and 50% of the multiprocessors.
+CALL(nvmlDeviceGetProcessUtilization, abi::NvmlDevice, abi::NvmlProcessUse* samples, unsigned* count, unsigned long long since) {
+  if (samples) samples[0] = {77, since + 1, 30, 5, 0, 0}, samples[1] = {77, since + 2, 50, 5, 0, 0};
+  return *count = 2, samples ? abi::nvml_success : abi::nvml_insufficient_size;
+}

@@ -17,9 +17,9 @@ enum CuptiProfilerResult : CuptiResult {  // CUptiResult
   cupti_insufficient_privileges = 35,
   cupti_virtual_insufficient_privileges = 40
 };
-enum CuptiRange : int { cupti_auto_range = 1 };         // CUpti_ProfilerRange
-enum CuptiReplay : int { cupti_kernel_replay = 2 };     // CUpti_ProfilerReplayMode
-enum CuptiProfiler : int { cupti_range_profiler = 0 };  // CUpti_ProfilerType
+enum CuptiRange : int { cupti_auto_range = 1 };                             // CUpti_ProfilerRange
+enum CuptiReplay : int { cupti_kernel_replay = 2, cupti_user_replay = 3 };  // CUpti_ProfilerReplayMode
+enum CuptiProfiler : int { cupti_range_profiler = 0 };                      // CUpti_ProfilerType
 
 using CuptiHost = CUpti_Profiler_Host_Object*;
 using CuptiRanges = CUpti_RangeProfiler_Object*;

@@ -34,18 +34,26 @@ struct NvmlUtilization {
   unsigned gpu, memory;
 };  // percent of the last sample period
 
-#define SMELT_CUDA_NVML(X)                                                                                \
-  X(init, nvmlInit_v2)                                                                                    \
-  X(version, nvmlSystemGetNVMLVersion, char* text, unsigned size)                                         \
-  X(device_by_uuid, nvmlDeviceGetHandleByUUID, const char* uuid, NvmlDevice* device)                      \
-  X(clock, nvmlDeviceGetClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)                     \
-  X(max_clock, nvmlDeviceGetMaxClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)              \
-  X(slowdowns, nvmlDeviceGetCurrentClocksThrottleReasons, NvmlDevice device, unsigned long long* reasons) \
-  X(temperature, nvmlDeviceGetTemperature, NvmlDevice device, NvmlSensor sensor, unsigned* celsius)       \
-  X(power, nvmlDeviceGetPowerUsage, NvmlDevice device, unsigned* milliwatts)                              \
-  X(power_limit, nvmlDeviceGetEnforcedPowerLimit, NvmlDevice device, unsigned* milliwatts)                \
-  X(utilization, nvmlDeviceGetUtilizationRates, NvmlDevice device, NvmlUtilization* percent)              \
-  X(processes, nvmlDeviceGetComputeRunningProcesses_v3, NvmlDevice device, unsigned* count, NvmlProcess* processes)
+struct NvmlProcessUse {  // nvmlProcessUtilizationSample_t
+  unsigned pid;
+  unsigned long long at_us;                            // since 1970
+  unsigned multiprocessors, memory, encoder, decoder;  // percent
+};
+
+#define SMELT_CUDA_NVML(X)                                                                                          \
+  X(init, nvmlInit_v2)                                                                                              \
+  X(version, nvmlSystemGetNVMLVersion, char* text, unsigned size)                                                   \
+  X(device_by_uuid, nvmlDeviceGetHandleByUUID, const char* uuid, NvmlDevice* device)                                \
+  X(clock, nvmlDeviceGetClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)                               \
+  X(max_clock, nvmlDeviceGetMaxClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)                        \
+  X(slowdowns, nvmlDeviceGetCurrentClocksThrottleReasons, NvmlDevice device, unsigned long long* reasons)           \
+  X(temperature, nvmlDeviceGetTemperature, NvmlDevice device, NvmlSensor sensor, unsigned* celsius)                 \
+  X(power, nvmlDeviceGetPowerUsage, NvmlDevice device, unsigned* milliwatts)                                        \
+  X(power_limit, nvmlDeviceGetEnforcedPowerLimit, NvmlDevice device, unsigned* milliwatts)                          \
+  X(utilization, nvmlDeviceGetUtilizationRates, NvmlDevice device, NvmlUtilization* percent)                        \
+  X(processes, nvmlDeviceGetComputeRunningProcesses_v3, NvmlDevice device, unsigned* count, NvmlProcess* processes) \
+  X(process_use, nvmlDeviceGetProcessUtilization, NvmlDevice device, NvmlProcessUse* samples, unsigned* count,      \
+    unsigned long long since_us)
 
 struct Nvml {
   const char* (*error_text)(NvmlResult result) = nullptr;  // nvmlErrorString

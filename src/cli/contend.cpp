@@ -47,8 +47,6 @@ class Together {
     paths_.push_back(m.path);
     paths_.insert(paths_.end(), c.with.begin(), c.with.end());
   }
-  const std::vector<std::string>& paths() const { return paths_; }
-
   std::vector<profile::Alone> alone() {
     std::vector<profile::Alone> all;
     for (const std::string& path : paths_) {
@@ -154,19 +152,26 @@ void pace(Together& together, const Contention& c, report::Contended& found) {
   }
 }
 
-}  // namespace
-
-int contend(const ModelArguments& model, const Contention& c, size_t top) {
-  if (device::cuda::ordinal_of(model.options.device))
-    throw Error("--with compares plans of the processor", "Leave --device out.", ExitCode::usage);
+void contend_on_cores(const ModelArguments& model, const Contention& c, report::Contended& found) {
   Together together(model, c);
-  report::Contended found{.p99_us = c.p99_us};
-  for (const std::string& p : together.paths()) found.names.push_back(std::filesystem::path(p).filename().string());
   found.alone = together.alone();
   found.arranged.push_back(together.run({"as they are", "", {}}));
   found.predicted = profile::predicted_slow_downs(found.alone, threads::usable_cores(), together.bytes_per_s, c.rate);
+  if (!c.remedies) return;
   for (const Arrangement& a : arrangements(c.with.size())) found.arranged.push_back(together.run(a));
   pace(together, c, found);
+}
+
+}  // namespace
+
+int contend(const ModelArguments& model, const Contention& c, size_t top) {
+  report::Contended found{.p99_us = c.p99_us};
+  found.names.push_back(std::filesystem::path(model.path).filename().string());
+  for (const std::string& p : c.with) found.names.push_back(std::filesystem::path(p).filename().string());
+  if (device::cuda::ordinal_of(model.options.device))
+    contend_on_gpu(model, c, found);
+  else
+    contend_on_cores(model, c, found);
 
   if (model.as_json) {
     print_line(report::contention_json(found));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/common.h"
+#include "report/contention.h"
 
 namespace smelt::cli {
 
@@ -13,9 +14,14 @@ struct Contention {
   double rate = 0, seconds = 3;
   double p99_us = 0;          // that the first model is to keep; 0: as low as can be
   std::string trace, report;  // files to write; empty: none
+  bool counters = true;       // of a GPU: what each kernel takes of it is counted, where it can be
+  bool remedies = true;       // what helps is measured too
 };
 
-/// Prints the tables, and writes the files. Throws Error: usage for a GPU's plans; failed where a model's process ends.
+/// Prints the tables, and writes the files. Throws Error (failed) where a model's process ends.
 int contend(const ModelArguments& model, const Contention& c, size_t top);
+/// Fills in what models on one GPU's streams do to each other: all but names and p99_us. Throws Error (unsupported) for models
+/// whose run is not one CUDA graph, and without CUPTI.
+void contend_on_gpu(const ModelArguments& model, const Contention& c, report::Contended& found);
 
 }  // namespace smelt::cli

@@ -133,6 +133,7 @@ Action add_profile(CLI::App& app) {
                  "keeps it")
       ->check(in_range(0.001, 1e12))
       ->type_name("US");
+  app.add_flag("!--no-remedies", a->contention.remedies, "With --with: do not measure what helps");
   app.add_option("--seconds", a->contention.seconds, "With --with: of each measurement (3); with --watch: in all")
       ->check(in_range(0.1, 3600.0))
       ->type_name("S");
@@ -160,6 +161,7 @@ Action add_profile(CLI::App& app) {
                        a->print_only ? "" : a->report);
     }
     if (!a->contention.with.empty()) {
+      a->contention.counters = a->counters == "auto" || a->counters == "cupti";
       if (!a->print_only) a->contention.trace = a->trace, a->contention.report = a->report;
       return contend(*a, a->contention, a->top ? static_cast<size_t>(a->top) : SIZE_MAX);
     }

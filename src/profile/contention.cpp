@@ -50,7 +50,12 @@ double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.e
 Served serve(Execution& execution, const ServeOptions& options) {
   Served s;
   std::vector<StepTime> times;
-  execution.run_profiled(times);  // its threads are there then
+  const bool traced = !options.run && !execution.on_gpu();
+  const auto run = [&] { options.run ? options.run() : traced ? execution.run_profiled(times) : execution.run(); };
+  const auto add_times = [&] {
+    for (size_t i = 0; i < times.size(); ++i) s.step_us[i] += static_cast<double>(times[i].end_ns - times[i].begin_ns) * 1e-3;
+  };
+  run();  // its threads are there then
   s.step_us.resize(times.size());
   LastRuns last(times.size());
   device::cpu::LoadMeter meter;
@@ -66,12 +71,12 @@ Served serve(Execution& execution, const ServeOptions& options) {
     std::this_thread::sleep_until(arrival);
     const auto start = Clock::now();
     if (options.rate <= 0) arrival = start;
-    execution.run_profiled(times);
+    run();
     const auto end = Clock::now();
     s.response_us.push_back(us_between(arrival, end));
     s.service_us.push_back(us_between(start, end));
     last.add({ns_of(arrival), ns_of(start), ns_of(end), times});
-    for (size_t i = 0; i < times.size(); ++i) s.step_us[i] += static_cast<double>(times[i].end_ns - times[i].begin_ns) * 1e-3;
+    add_times();
     arrival += apart;
   }
   for (double& us : s.step_us) us /= std::max<double>(1, static_cast<double>(s.response_us.size()));
@@ -79,6 +84,11 @@ Served serve(Execution& execution, const ServeOptions& options) {
   s.cpu_us = process_us() - cpu;
   s.last = last.take();
   s.waited_us = static_cast<double>((meter.full() - before).waited_ns) * 1e-3;
+  if (!options.run && !traced) {
+    execution.run_profiled(times);
+    s.step_us.resize(times.size());
+    add_times();
+  }
   return s;
 }
 

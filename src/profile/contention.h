@@ -1,6 +1,7 @@
 // Several models on the same cores: how much each slows the others down, what of, and what was to be expected of each alone.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@ namespace smelt::profile {
 struct ServeOptions {
   double seconds = 3;
   double rate = 0;  // requests a second, evenly spaced; 0: one as soon as the one before is done
+  /// What a request runs in place of the execution; may be empty. Steps have no times then.
+  std::function<void()> run;
 };
 
 /// One request on the machine's clock (CLOCK_MONOTONIC), which all processes share.
@@ -34,7 +37,8 @@ struct Served {
   double per_s() const { return seconds > 0 ? static_cast<double>(response_us.size()) / seconds : 0; }
 };
 
-/// Serves an execution whose inputs are bound. Requests that come while one is served wait in turn.
+/// Serves an execution whose inputs are bound. Requests that come while one is served wait in turn. On a GPU the steps' times are
+/// those of one run more, at the end: seeing each of them would make every run longer.
 Served serve(Execution& execution, const ServeOptions& options);
 
 /// One model, served alone.
@@ -50,13 +54,15 @@ struct Alone {
 /// Of one model: what it lost to the others, in microseconds of a request.
 struct SlowDown {
   double alone_us = 0, together_us = 0;  // mean response
-  double cores_us = 0;                   // its threads had no core
+  double cores_us = 0;                   // its threads had no core; on a GPU: its kernels shared the multiprocessors
   double memory_us = 0;                  // they had one, and took longer: bandwidth, caches, a core's shared halves
-  double queueing_us = 0;                // requests waited for those before them
+  double l2_us = 0, copies_us = 0;       // on a GPU: its L2, and copies and fills; memory_us is memory's bandwidth alone there
+  double queueing_us = 0;                // requests waited for those before them; on a GPU kernels too, before they began
   double ratio() const { return alone_us > 0 ? together_us / alone_us : 0; }
 };
 struct StepSlowDown {
   double alone_us = 0, together_us = 0, cores_us = 0, memory_us = 0;
+  double l2_us = 0, copies_us = 0, queueing_us = 0;  // on a GPU
 };
 
 SlowDown slow_down(const Served& alone, const Served& together);

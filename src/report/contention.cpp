@@ -20,6 +20,15 @@ std::string change(double from, double to) { return format(to / from - 1, Unit::
 
 }  // namespace
 
+profile::SlowDown Contended::slow_down(size_t model) const {
+  const Served &alone_served = alone[model].served, &together = arranged.front().served[model];
+  return gpu ? profile::gpu_slow_down(alone_served, together, losses[model]) : profile::slow_down(alone_served, together);
+}
+
+std::vector<profile::StepSlowDown> Contended::step_slow_downs() const {
+  return gpu ? losses.front().steps : profile::step_slow_downs(alone.front().served, arranged.front().served.front());
+}
+
 const Arranged& chosen(const Contended& c) {
   const Arranged* best = &c.arranged.front();
   const auto keeps = [&](const Arranged& a) { return c.p99_us > 0 && p99_of(a) <= c.p99_us; };
@@ -41,21 +50,36 @@ Table contention_table(const Contended& c) {
                       {"slower", "times", Unit::ratio},
                       {"predicted", "expected", Unit::ratio},
                       {"beside_busy", "beside busy cores", Unit::ratio},
-                      {"cores_us", "no core", Unit::us},
-                      {"memory_us", "memory, caches", Unit::us},
+                      {"cores_us", c.gpu ? "SM time" : "no core", Unit::us},
+                      {"memory_us", c.gpu ? "bandwidth" : "memory, caches", Unit::us},
                       {"queueing_us", "queueing", Unit::us},
                       {"per_s", "a second", Unit::value}}};
+  if (c.gpu) t.columns.insert(t.columns.end() - 2, {{"l2_us", "L2", Unit::us}, {"copies_us", "copies", Unit::us}});
   const std::vector<Served>& together = c.arranged.front().served;
   for (size_t i = 0; i < c.names.size(); ++i) {
     const Served& alone = c.alone[i].served;
-    const profile::SlowDown d = profile::slow_down(alone, together[i]);
-    t.rows.push_back({c.names[i], d.alone_us, alone.response().p99, d.together_us, together[i].response().p99, d.ratio(),
-                      c.predicted[i], positive(c.alone[i].beside_busy), d.cores_us, d.memory_us, d.queueing_us,
-                      together[i].per_s()});
+    const profile::SlowDown d = c.slow_down(i);
+    std::vector<Cell> row{c.names[i],
+                          d.alone_us,
+                          alone.response().p99,
+                          d.together_us,
+                          together[i].response().p99,
+                          d.ratio(),
+                          c.predicted[i],
+                          positive(c.alone[i].beside_busy),
+                          d.cores_us,
+                          d.memory_us};
+    if (c.gpu) row.insert(row.end(), {d.l2_us, d.copies_us});
+    row.insert(row.end(), {d.queueing_us, together[i].per_s()});
+    t.rows.push_back(std::move(row));
   }
   t.note =
-      "Means and 99th percentiles of what a request takes; no core: its threads were ready and waited (run-queue time); "
-      "expected: from what each does alone";
+      c.gpu ? "Medians and 99th percentiles of what a request takes, its tensors on the GPU; SM time, bandwidth, L2: its kernels "
+              "ran "
+              "longer beside others that took these; queueing: requests and kernels waited to begin; expected: from each "
+              "kernel alone"
+            : "Means and 99th percentiles of what a request takes; no core: its threads were ready and waited (run-queue time); "
+              "expected: from what each does alone";
   return t;
 }
 
@@ -68,14 +92,41 @@ Table contended_step_table(const Contended& c) {
                       {"alone_us", "alone", Unit::us},
                       {"together_us", "together", Unit::us},
                       {"slower_us", "longer", Unit::us},
-                      {"cores_us", "no core", Unit::us},
-                      {"memory_us", "memory, caches", Unit::us}}};
+                      {"cores_us", c.gpu ? "SM time" : "no core", Unit::us},
+                      {"memory_us", c.gpu ? "bandwidth" : "memory, caches", Unit::us}}};
+  if (c.gpu)
+    t.columns.insert(t.columns.end(),
+                     {{"l2_us", "L2", Unit::us}, {"copies_us", "copies", Unit::us}, {"queueing_us", "waits", Unit::us}});
   const profile::Alone& alone = c.alone.front();
-  const auto steps = profile::step_slow_downs(alone.served, c.arranged.front().served.front());
-  for (size_t i = 0; i < std::min(steps.size(), alone.steps.size()); ++i)
-    t.rows.push_back({alone.steps[i].name, alone.steps[i].op, profile::name(alone.limiters[i]), steps[i].alone_us,
-                      steps[i].together_us, std::max(0.0, steps[i].together_us - steps[i].alone_us), steps[i].cores_us,
-                      steps[i].memory_us});
+  const auto steps = c.step_slow_downs();
+  for (size_t i = 0; i < std::min(steps.size(), alone.steps.size()); ++i) {
+    const profile::StepSlowDown& s = steps[i];
+    std::vector<Cell> row{alone.steps[i].name, alone.steps[i].op, profile::name(alone.limiters[i]),
+                          s.alone_us,          s.together_us,     std::max(0.0, s.together_us - s.alone_us),
+                          s.cores_us,          s.memory_us};
+    if (c.gpu) row.insert(row.end(), {s.l2_us, s.copies_us, s.queueing_us});
+    t.rows.push_back(std::move(row));
+  }
+  return t;
+}
+
+Table gpu_work_table(const Contended& c) {
+  Table t{.key = "work",
+          .title = "What each takes of the GPU alone",
+          .columns = {{"model", "model"},
+                      {"step", "step"},
+                      {"kernel", "kernel"},
+                      {"before_us", "before it", Unit::us},
+                      {"us", "takes", Unit::us},
+                      {"waves", "waves", Unit::value},
+                      {"share", "a wave holds", Unit::percent},
+                      {"compute", "arithmetic", Unit::percent},
+                      {"memory", "memory", Unit::percent},
+                      {"l2", "L2", Unit::percent}}};
+  for (size_t m = 0; m < c.gpu_alone.size(); ++m)
+    for (const profile::GpuWork& w : c.gpu_alone[m].work)
+      t.rows.push_back(
+          {c.names[m], c.alone[m].steps.at(w.step).name, w.name, w.before_us, w.us, w.waves, w.share, w.compute, w.memory, w.l2});
   return t;
 }
 
@@ -117,7 +168,7 @@ Table remedy_table(const Contended& c) {
 }
 
 std::string contention_verdict(const Contended& c) {
-  const profile::SlowDown d = profile::slow_down(c.alone.front().served, c.arranged.front().served.front());
+  const profile::SlowDown d = c.slow_down(0);
   std::string others;
   for (size_t i = 1; i < c.names.size(); ++i) others += (i > 1 ? " and " : "") + c.names[i];
   const std::string text =

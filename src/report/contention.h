@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "profile/contention.h"
+#include "profile/gpu_contention.h"
 #include "report/table.h"
 
 namespace smelt::report {
@@ -21,6 +21,14 @@ struct Contended {
   std::vector<double> predicted;   // slow-downs
   std::vector<Arranged> arranged;  // the first: nothing is done about it
   double p99_us = 0;               // that the first model is to keep; 0: as low as can be
+  // Of models on a GPU:
+  bool gpu = false;
+  std::vector<profile::GpuLoss> losses;      // as they are
+  std::vector<profile::GpuAlone> gpu_alone;  // what the prediction is made from
+  std::string limits_from;
+  profile::SlowDown slow_down(size_t model) const;
+  /// Of the first model's steps.
+  std::vector<profile::StepSlowDown> step_slow_downs() const;
 };
 
 /// The arrangement to take: of those that keep the target, the one in which the others get most done; where none does, and
@@ -31,6 +39,8 @@ const Arranged& chosen(const Contended& c);
 Table contention_table(const Contended& c);
 /// One row a step of the first model.
 Table contended_step_table(const Contended& c);
+/// One row a kernel, copy or fill of a model on a GPU: what it takes alone, from which the slow-down is predicted.
+Table gpu_work_table(const Contended& c);
 /// One row an arrangement: the first model's latency, and what the others get done. The note says which to take.
 Table remedy_table(const Contended& c);
 /// "detector beside resnet50: 2.1 times as slow; p99 from 210 ms to 150 ms by …".

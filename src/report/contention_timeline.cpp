@@ -12,13 +12,14 @@ using Json = nlohmann::ordered_json;
 using profile::Served;
 using profile::ServedRun;
 
-constexpr int64_t shown_ns = 1'000'000'000;  // at most
+/// At most: a GPU's models answer some hundred times as many requests.
+int64_t shown_ns(const Contended& c) { return c.gpu ? 20'000'000 : 1'000'000'000; }
 
 double us(int64_t ns) { return static_cast<double>(ns) * 1e-3; }
 
 /// The models' requests that lie in their common window, by time from its beginning.
 Json timeline(const Contended& c, const Arranged& a) {
-  const auto [begin, end] = profile::common_window(a.served, shown_ns);
+  const auto [begin, end] = profile::common_window(a.served, shown_ns(c));
   Json models = Json::array();
   for (size_t i = 0; i < a.served.size(); ++i) {
     Json requests = Json::array();
@@ -50,14 +51,21 @@ std::string contention_json(const Contended& c) {
   Json o = {{"format", "smelt.contention"}, {"version", 1}, {"verdict", contention_verdict(c)}};
   o["p99_us"] = c.p99_us > 0 ? Json(c.p99_us) : Json(nullptr);
   o["chosen"] = chosen(c).name;
-  o.update(Json::parse(table_json({contention_table(c), contended_step_table(c), remedy_table(c)})));
+  std::vector<Table> tables{contention_table(c), contended_step_table(c), remedy_table(c)};
+  if (c.gpu) tables.push_back(gpu_work_table(c));
+  o.update(Json::parse(table_json(tables)));
+  if (c.gpu) {
+    Json beside = Json::array();
+    for (const profile::GpuAlone& a : c.gpu_alone) beside.push_back(a.beside_us);
+    o["beside_us"] = beside, o["limits_from"] = c.limits_from;
+  }
   o["timelines"] = Json::parse(contention_timelines(c));
   return o.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string contention_trace(const Contended& c) {
   const Arranged& a = c.arranged.front();
-  const auto [begin, end] = profile::common_window(a.served, shown_ns);
+  const auto [begin, end] = profile::common_window(a.served, shown_ns(c));
   Json events = Json::array();
   const auto named = [&](size_t model, const char* what, const std::string& name) {
     events.push_back({{"name", what}, {"ph", "M"}, {"pid", model + 1}, {"tid", 1}, {"args", {{"name", name}}}});

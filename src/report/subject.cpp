@@ -36,14 +36,13 @@ std::vector<Tensor> placed(const Prepared& p) {
   return placed;
 }
 
-/// An execution of the side's plan with its inputs; a GPU's plan is timed on inputs that lie on the GPU.
-std::unique_ptr<Execution> bound(const Prepared& p) {
+}  // namespace
+
+std::unique_ptr<Execution> bound_execution(const Prepared& p) {
   auto execution = p.plan->execution();
   execution->bind(placed(p));
   return execution;
 }
-
-}  // namespace
 
 std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s) {
   return profile::load_inputs(plan, s.input_files, s.shapes, s.feeds, s.seed);
@@ -69,7 +68,7 @@ Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs) {
   options.optimize = optimize;
   p.plan = Plan::build(s.path, options);
   p.inputs = same_inputs ? in_order_of(*p.plan, *same_inputs) : inputs_for(*p.plan, s);
-  p.execution = bound(p);
+  p.execution = bound_execution(p);
   p.build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return p;
 }
@@ -204,7 +203,7 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
       if (first.build_s < no_time_s)
         *made = prepare(of, optimize, inputs);
       else
-        made->plan = first.plan, made->inputs = first.inputs, made->execution = bound(*made);
+        made->plan = first.plan, made->inputs = first.inputs, made->execution = bound_execution(*made);
       return std::shared_ptr<Execution>(made, made->execution.get());
     };
   };

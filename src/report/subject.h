@@ -34,6 +34,8 @@ struct Prepared {
 std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s);
 /// Builds the plan, makes the inputs and binds them. `same_inputs`: takes the inputs of that side, by name.
 Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs = nullptr);
+/// Another execution of a prepared side, bound to its inputs, where kernels can use them.
+std::unique_ptr<Execution> bound_execution(const Prepared& p);
 /// Another plan's inputs, by name, in this plan's order. Throws Error (usage) if the names differ.
 std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference);
 

@@ -50,8 +50,15 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
 
 /// Adds the times of the model's own nodes (profile::add_nodes) to the profile of an optimised plan, where steps stand for several.
 void add_model_nodes(profile::Profile& p, const Subject& s, const Prepared& prepared);
+/// What steps of a model as it stands spend on the order of their images' elements, each for itself: an optimised plan keeps images
+/// channels-last from one to the next. By the bytes that they read and write once more, at the roof's bandwidth.
+struct Reorders {
+  int steps = 0;
+  double us = 0;
+};
+Reorders reorders_around(const profile::Profile& p, const Graph& graph);
 /// Adds to a profile's advice what rewrites would save, or what keeps them from it. `optimized`: the profile is of the rewritten model.
-void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized);
+void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized, const Reorders& reorders = {});
 
 /// Both of the above, and what rewriting does to the model: of a profile of the model, not of a plan's file.
 Explained complete(profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized);

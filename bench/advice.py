@@ -71,7 +71,8 @@ def pieces(smelt, path, folder):
         if a := piece(optimised, option):
             value = re.search(option + r" (\w+)", a["what"])[1]
             plan = folder / "plan.onnx"
-            smelt("optimize", path, "-o", plan, option, value, *(["--tuning-level", smelt.level] if kind == "precision" else []))
+            level = ["--tuning-level", smelt.level] if kind == "precision" else []
+            smelt("optimize", path, "-o", plan, "--copy-weights", option, value, *level)
             followed, now = smelt.bench(model, "--against", plan)
             yield kind, now, a["us"], now - followed
     if smelt.device != "cpu":

@@ -1,6 +1,7 @@
 """Advice of `smelt profile` against what following it wins.
 
-usage: python bench/advice.py MODEL.onnx … [--device gpu] [--build DIR] [--tuning-level L] [--duration S] [--cache-dir DIR] [--out FILE]
+usage: python bench/advice.py MODEL.onnx … [--device gpu] [--build DIR] [--tuning-level L] [--duration S] [--cache-dir DIR]
+                              [--profiles FOLDER] [--out FILE]
 
 Inputs are read from MODEL.inputs.npz where it lies beside the model. Pieces of advice that an option follows:
 
@@ -8,8 +9,8 @@ Inputs are read from MODEL.inputs.npz where it lies beside the model. Pieces of 
   threads    of a profile of the optimised plan on one thread: use all cores; measured by a profile with all, right after
   precision  of a profile of the optimised plan: --precision; measured by `smelt bench` against a plan in that type
   level      of the same: --tuning-level N; measured by `smelt bench` against a plan of that level
-  copies     of the same, on a GPU: inputs and outputs that stay there; measured by the profile itself, as the time of runs from and
-             to the host's memory less that of runs on the GPU
+  copies     of the same, on a GPU: inputs and outputs that stay there; measured by the profile itself, as the time of runs from
+             and to the host's memory less that of runs on the GPU
 
 A row gives the run's time, what the advice said that it saves and what following it saved, both as shares of that run. The
 machine's ceilings are measured first, unless the cache folder has them.

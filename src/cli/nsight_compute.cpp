@@ -15,7 +15,7 @@ namespace smelt::cli {
 namespace {
 
 constexpr int limit_s = 300;
-constexpr size_t most_kernels = 200;  // each is run a dozen times, with memory put back in between
+constexpr size_t most_kernels = 60;  // each is run a dozen times, with memory put back in between
 
 }  // namespace
 

@@ -30,6 +30,7 @@ constexpr Stall stalls[] = {
 constexpr double busy = 1.0 / 3;       // of what a unit sustains
 constexpr double converged = 24;       // threads an instruction, from which on its branches agree
 constexpr double least_launch_us = 2;  // assumed where none was measured: an empty kernel takes as long on the GPU
+constexpr double sector = 32;          // bytes of the L2
 constexpr size_t plain = 9;            // metrics before the stalls
 
 double share(double percent) { return percent / 100; }
@@ -53,8 +54,10 @@ const std::vector<std::string>& counted_metrics() {
                                  "smsp__thread_inst_executed_per_inst_executed.ratio"};
     for (const Stall& s : stalls)
       all.push_back(fmt::format("smsp__average_warps_issue_stalled_{}_per_issue_active.ratio", s.metric));
-    all.push_back("lts__t_bytes.sum");
-    all.push_back("dram__bytes.sum");
+    // A GPU has some of these: bytes themselves, or what they are the sum or a multiple of.
+    for (const char* m :
+         {"lts__t_bytes.sum", "lts__t_sectors.sum", "dram__bytes_read.sum", "dram__bytes_write.sum", "dram__bytes.sum"})
+      all.push_back(m);
     return all;
   }();
   return names;
@@ -68,8 +71,9 @@ Counted counted(std::span<const double> v) {
   for (size_t i = 0; i < std::size(stalls); ++i)
     if (v[plain + i] > 0) c.stalls.emplace_back(stalls[i].text, v[plain + i]);
   std::ranges::stable_sort(c.stalls, std::greater(), &std::pair<std::string, double>::second);
-  c.l2_bytes = v[plain + std::size(stalls)];
-  c.dram_bytes = v[plain + std::size(stalls) + 1];
+  const auto moved = v.subspan(plain + std::size(stalls));
+  c.l2_bytes = std::isfinite(moved[0]) ? moved[0] : sector * moved[1];
+  c.dram_bytes = std::isfinite(moved[4]) ? moved[4] : moved[2] + moved[3];
   return c;
 }
 

@@ -11,7 +11,7 @@ namespace smelt::profile {
 namespace {
 
 constexpr auto watched = std::chrono::milliseconds(500);  // NVML's samples are up to a third of a second apart
-constexpr double longer = 1.1;                            // than the fastest run
+constexpr double longer = 1.1;                            // than its steps and gaps
 
 }  // namespace
 
@@ -37,15 +37,14 @@ GpuUse watch_idle_gpu(const std::string& uuid) {
   return use;
 }
 
-OtherWork other_gpu_work(GpuUse use, std::span<const double> run_us) {
+OtherWork other_gpu_work(GpuUse use, std::span<const double> run_us, double own_us) {
   OtherWork o;
   o.runs = static_cast<int>(run_us.size());
   const bool used = use.busy_percent > 0 || !use.processes.empty();
   o.gpu = std::move(use);
-  if (!used || run_us.empty()) return o;
-  const double fastest = std::ranges::min(run_us);
-  o.disturbed = static_cast<int>(std::ranges::count_if(run_us, [&](double us) { return us > longer * fastest; }));
-  if (o.disturbed > 0) o.cost_us = std::max(0.0, median(run_us) - fastest);
+  if (!used || run_us.empty() || own_us <= 0) return o;
+  o.disturbed = static_cast<int>(std::ranges::count_if(run_us, [&](double us) { return us > longer * own_us; }));
+  if (o.disturbed > 0) o.cost_us = std::max(0.0, median(run_us) - own_us);
   return o;
 }
 

@@ -12,8 +12,8 @@ namespace smelt::profile {
 /// runs there is others'. Takes half a second. Nothing without NVML.
 GpuUse watch_idle_gpu(const std::string& uuid);
 
-/// What others' use cost the runs, by their times: `use` says whether there is any. Runs that take a tenth longer than the fastest
-/// are disturbed then, and the fastest is what a run takes alone.
-OtherWork other_gpu_work(GpuUse use, std::span<const double> run_us);
+/// What others' use cost the runs, whose times are `run_us`: `use` says whether there is any. A GPU that processes share is theirs in turns;
+/// `own_us` is what a run has of it, its steps and the gaps between them, and what it takes beyond is the others'.
+OtherWork other_gpu_work(GpuUse use, std::span<const double> run_us, double own_us);
 
 }  // namespace smelt::profile

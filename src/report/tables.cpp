@@ -176,8 +176,8 @@ std::string gpu_others_text(const profile::OtherWork& o) {
   }
   std::string text = fmt::format("Others use the GPU: busy for {}% of the time while this did nothing{}{}", o.gpu.busy_percent,
                                  who, who.empty() ? "" : ")");
-  if (o.disturbed == 0) return text + "; no run took longer than the others";
-  return text + fmt::format("; {} of {} runs took longer, which cost a run {} (against the fastest)", o.disturbed, o.runs,
+  if (o.disturbed == 0) return text + "; no run took longer for it";
+  return text + fmt::format("; {} of {} runs took longer, which cost a run {} (beyond its steps and gaps)", o.disturbed, o.runs,
                             format(o.cost_us, Unit::us));
 }
 

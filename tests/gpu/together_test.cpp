@@ -48,6 +48,12 @@ TEST(GpuTogether, plans_compute_the_same_wherever_their_streams_are) {
     const StreamPlace place(priority);
     expect_same_bytes(results(*b.execution()), expected);
   }
+}
+
+TEST(GpuTogether, plans_compute_the_same_on_a_part_of_the_multiprocessors) {
+  const Bound b(1024);
+  const auto usual = b.execution();
+  const std::vector<Tensor> expected = results(*usual);
   const auto device = device_of(*usual);
   const auto [mine, others] = Multiprocessors::split(device, 32);
   EXPECT_GE(mine->count(), 32);
@@ -102,7 +108,7 @@ TEST(GpuTogether, counters_name_the_limits_of_a_plans_steps) {
   if (!p.not_counted.empty()) GTEST_SKIP() << p.not_counted;
   EXPECT_EQ(p.limits_from, "counters (CUPTI)");
   for (const profile::StepRow& r : p.steps) {
-    if (r.us.median < 1) continue;
+    if (r.us.median < 1 || r.step.op == "Concat") continue;  // which is copies
     ASSERT_TRUE(r.counted) << r.step.name;
     fmt::print("{:12} {:7.1f} us, counted {:7.1f}: {} ({})\n", r.step.name, r.us.median, r.counted->us, name(r.limiter),
                r.because);

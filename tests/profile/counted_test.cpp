@@ -22,6 +22,14 @@ TEST(Counted, reads_values_in_the_order_of_its_metrics) {
   EXPECT_DOUBLE_EQ(c.dram_bytes, 1 << 20);
 }
 
+TEST(Counted, adds_up_bytes_where_the_gpu_counts_their_parts) {
+  std::vector<double> v(counted_metrics().size(), 0.0);
+  const size_t n = v.size();
+  v[n - 1] = v[n - 5] = none, v[n - 2] = 100, v[n - 3] = 50, v[n - 4] = 10;
+  EXPECT_DOUBLE_EQ(counted(v).dram_bytes, 150);
+  EXPECT_DOUBLE_EQ(counted(v).l2_bytes, 320) << "sectors of 32 bytes";
+}
+
 TEST(Counted, names_the_unit_that_is_busiest) {
   EXPECT_EQ(limiter_of({.us = 100, .compute = 0.8, .dram = 0.2}, 2), Limiter::compute);
   EXPECT_EQ(limiter_of({.us = 100, .compute = 0.4, .dram = 0.9}, 2), Limiter::memory);

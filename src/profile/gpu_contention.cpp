@@ -11,7 +11,7 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr int requests_played = 40;  // of the model that answers fewest, beside those before it settles
 constexpr int settling = 10;         // requests
-// Fitted to four pairs of models on an H100 (bench/results/gpu-contention-2026-11-25.txt):
+// Fitted to three pairs of models on an H100, and held against six others (bench/results/gpu-contention-2026-11-25.txt):
 constexpr double beside = 0.8;       // what a kernel takes longer beside one that has all multiprocessors, where both have room
 constexpr double start_us = 0.6;     // what one begins later while another is there
 constexpr double most_events = 3e6;  // played at most
@@ -37,16 +37,17 @@ struct Player {
   }
 };
 
-/// How much of a wave a kernel has under way now, alone: all of it while waves wait behind the one that runs, then the rest.
-double wave_of(const Player& p) {
-  const double waves = p.work().waves, in_all = std::ceil(waves - 1e-9);
-  if (p.left * in_all > 1 + 1e-9) return 1;
-  const double rest = waves - std::floor(waves + 1e-9);
-  return rest > 1e-9 ? rest : 1;
-}
+/// Whether waves of a kernel wait behind the one that runs.
 bool more_waves(const Player& p) { return p.left * std::ceil(p.work().waves - 1e-9) > 1 + 1e-9; }
 
-/// How fast each piece on the GPU goes, as a part of its speed alone, and when the first of them changes what it wants.
+/// How much of a wave it has under way now, alone: all of it while others wait, then the rest.
+double wave_of(const Player& p) {
+  if (more_waves(p)) return 1;
+  const double waves = p.work().waves, rest = waves - std::floor(waves + 1e-9);
+  return rest > 1e-9 ? rest : 1;
+}
+
+/// How fast each piece on the GPU goes, as a part of its speed alone.
 std::vector<double> speeds(const std::vector<Player>& players) {
   std::vector<double> speed(players.size());
   std::vector<size_t> order;

@@ -136,22 +136,6 @@ std::vector<Arrangement> arrangements(size_t others) {
   return list;
 }
 
-/// The others at a half of what they reached, then at a quarter and an eighth where that does not keep the target either.
-void pace(Together& together, const Contention& c, report::Contended& found) {
-  if (c.rate > 0) return;
-  double slowest = found.arranged.front().served[1].per_s();
-  for (size_t i = 1; i < found.names.size(); ++i) slowest = std::min(slowest, found.arranged.front().served[i].per_s());
-  for (const int part : {2, 4, 8}) {
-    const double rate = std::max(0.1, slowest / part);
-    found.arranged.push_back(together.run({part == 2 ? "the others paced" : fmt::format("the others paced at 1/{}", part),
-                                           fmt::format("{:.3g} requests a second to each of the others", rate),
-                                           {},
-                                           false,
-                                           rate}));
-    if (c.p99_us <= 0 || found.arranged.back().served.front().response().p99 <= c.p99_us) return;
-  }
-}
-
 void contend_on_cores(const ModelArguments& model, const Contention& c, report::Contended& found) {
   Together together(model, c);
   found.alone = together.alone();
@@ -159,10 +143,22 @@ void contend_on_cores(const ModelArguments& model, const Contention& c, report::
   found.predicted = profile::predicted_slow_downs(found.alone, threads::usable_cores(), together.bytes_per_s, c.rate);
   if (!c.remedies) return;
   for (const Arrangement& a : arrangements(c.with.size())) found.arranged.push_back(together.run(a));
-  pace(together, c, found);
+  pace_others(c, found, [&](const Paced& p) { found.arranged.push_back(together.run({p.name, p.how, {}, false, p.rate})); });
 }
 
 }  // namespace
+
+void pace_others(const Contention& c, const report::Contended& found, const std::function<void(const Paced&)>& run) {
+  if (c.rate > 0) return;
+  double slowest = found.arranged.front().served[1].per_s();
+  for (size_t i = 1; i < found.names.size(); ++i) slowest = std::min(slowest, found.arranged.front().served[i].per_s());
+  for (const int part : {2, 4, 8}) {
+    const double rate = std::max(0.1, slowest / part);
+    run({part == 2 ? "the others paced" : fmt::format("the others paced at 1/{}", part),
+         fmt::format("{:.3g} requests a second to each of the others", rate), rate});
+    if (c.p99_us <= 0 || found.arranged.back().served.front().response().p99 <= c.p99_us) return;
+  }
+}
 
 int contend(const ModelArguments& model, const Contention& c, size_t top) {
   report::Contended found{.p99_us = c.p99_us};

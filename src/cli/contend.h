@@ -1,6 +1,7 @@
 // smelt profile A --with B: the models together, each against itself alone, and what helps.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct Contention {
 
 /// Prints the tables, and writes the files. Throws Error (failed) where a model's process ends.
 int contend(const ModelArguments& model, const Contention& c, size_t top);
+/// The others at a half of what they reached, then at a quarter and an eighth where that does not keep the target either: has each run, which
+/// adds it to `found`. Nothing where the user gave a rate.
+struct Paced {
+  std::string name, how;
+  double rate = 0;  // requests a second
+};
+void pace_others(const Contention& c, const report::Contended& found, const std::function<void(const Paced&)>& run);
 /// Fills in what models on one GPU's streams do to each other: all but names and p99_us. Throws Error (unsupported) for models
 /// whose run is not one CUDA graph, and without CUPTI.
 void contend_on_gpu(const ModelArguments& model, const Contention& c, report::Contended& found);

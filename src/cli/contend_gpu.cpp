@@ -153,22 +153,6 @@ class OnGpu {
     return list;
   }
 
-  /// The others at a half of what they reached, then at a quarter and an eighth where that does not keep the target either.
-  void pace() {
-    if (c_.rate > 0) return;
-    double slowest = found_.arranged.front().served.at(1).per_s();
-    for (const Served& s : std::span(found_.arranged.front().served).subspan(1)) slowest = std::min(slowest, s.per_s());
-    for (const int part : {2, 4, 8}) {
-      const double rate = std::max(0.1, slowest / part);
-      run({part == 2 ? "the others paced" : fmt::format("the others paced at 1/{}", part),
-           fmt::format("{:.3g} requests a second to each of the others", rate),
-           {},
-           false,
-           rate});
-      if (c_.p99_us <= 0 || found_.arranged.back().served.front().response().p99 <= c_.p99_us) return;
-    }
-  }
-
  private:
   const ModelArguments& m_;
   const Contention& c_;
@@ -201,7 +185,7 @@ void contend_on_gpu(const ModelArguments& model, const Contention& c, report::Co
   } catch (const Error& e) {
     note(fmt::format("processes: {}", e.what()));
   }
-  together.pace();
+  pace_others(c, found, [&](const Paced& p) { together.run({p.name, p.how, {}, false, p.rate}); });
 }
 
 }  // namespace smelt::cli

@@ -64,7 +64,7 @@ void ExecutionImpl::run_inner_step(SegmentState& state, size_t at, InnerTimes& i
   const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
   const plan::Step& step = state.segment.steps[at];
   const std::string name = step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
-  inner.add(name, ns, [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
+  inner.add(at, name, ns, [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
 }
 
 void ExecutionImpl::run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream) {

@@ -20,8 +20,8 @@ InnerTimes::Inside::~Inside() {
   if (times_) times_->path_.pop_back();
 }
 
-void InnerTimes::add(const std::string& name, int64_t ns, const std::function<StepInfo()>& describe) {
-  const auto [at, fresh] = at_.emplace(std::pair{path_, name}, steps_.size());
+void InnerTimes::add(size_t step, const std::string& name, int64_t ns, const std::function<StepInfo()>& describe) {
+  const auto [at, fresh] = at_.emplace(std::tuple{path_, step, name}, steps_.size());
   if (fresh) steps_.push_back({path_, describe()});
   InnerStep& s = steps_[at->second];
   ++s.calls;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "smelt/session.h"
@@ -42,14 +43,15 @@ class InnerTimes {
     InnerTimes* times_;
   };
   bool is_inside() const { return !path_.empty(); }
-  /// A call of a step; `describe` is asked when it is the first.
-  void add(const std::string& name, int64_t ns, const std::function<StepInfo()>& describe);
+  /// A call of a body's step; `describe` is asked when it is the first. `step`: which, for parts of a fused node that run apart share
+  /// its name.
+  void add(size_t step, const std::string& name, int64_t ns, const std::function<StepInfo()>& describe);
 
  private:
   InnerTimes* before_;
   std::vector<std::string> path_;
   std::vector<InnerStep> steps_;
-  std::map<std::pair<std::vector<std::string>, std::string>, size_t> at_;
+  std::map<std::tuple<std::vector<std::string>, size_t, std::string>, size_t> at_;
 };
 
 }  // namespace smelt::run

@@ -13,6 +13,7 @@
 #include "cli/busy.h"
 #include "ops/core/machine.h"
 #include "profile/inputs.h"
+#include "run/early_launch.h"
 
 namespace smelt::cli {
 namespace {
@@ -72,9 +73,10 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
 }
 
 void add_build_options(CLI::App& app, ModelArguments& m) {
-  app.add_option("--tactics", m.options.tactics,
-                 "Tactics to allow (+) and refuse (-), in order: +onednn,-reference. On a GPU, off unless allowed by name: "
-                 "early_launch, nondeterministic")
+  app.add_option(
+         "--tactics", m.options.tactics,
+         "Tactics to allow (+) and refuse (-), in order: +onednn,-reference. On a GPU, nondeterministic is off unless allowed "
+         "by name, and a build measures early_launch unless it is named")
       ->type_name("LIST");
   app.add_option("--tuning-level", m.options.tuning_level,
                  "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 all likely ones (default); 3 "
@@ -179,6 +181,8 @@ std::string build_text(const Plan& plan, double seconds) {
   if (b.out_of_time > 0)
     doubts +=
         fmt::format("\n  {} of {} problems were decided by estimates: the time for measuring was up", b.out_of_time, b.problems);
+  if (const std::string early = report::early_launch_text(run::early_launch_of(plan)); !early.empty())
+    doubts += "\n  kernels begin early: " + early;
   return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}{}, {} from the cache){}{}", time(seconds),
                      b.tuning_level, b.problems, b.measured, time(b.tuning_s), clocks.empty() ? "" : " at " + clocks, b.cached,
                      stages, doubts);

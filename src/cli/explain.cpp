@@ -63,13 +63,16 @@ Action add_explain(CLI::App& app) {
     if (!a->summary) tables.push_back(report::ledger_table(e));
     if (a->kernels) {
       stage("building the plan");
-      std::vector<StepInfo> steps = report::prepare(subject, true).execution->steps();
+      const report::Prepared prepared = report::prepare(subject, true);
+      std::vector<StepInfo> steps = prepared.execution->steps();
       if (!a->node.empty())
         std::erase_if(steps, [&](const StepInfo& s) {
           return s.name != a->node && std::ranges::find(s.sources, a->node) == s.sources.end();
         });
       tables.push_back(report::fused_table(steps));
       tables.push_back(report::tactic_table(steps));
+      if (report::Table early = report::early_launch_table(*prepared.plan); !early.rows.empty())
+        tables.push_back(std::move(early));
     }
     for (report::Table& t : tables) {
       if (t.key == "ledger") t.note.clear();  // the summary has it

@@ -90,6 +90,7 @@ CarriedChoices read_choices(std::map<std::string, std::string>& metadata) {
   carried.plain = lines_in(metadata, plain_key);
   carried.apart = lines_in(metadata, apart_key);
   carried.profiles = profiles_in(extract(metadata, profiles_key));
+  carried.early = read_early_launch(metadata);
   return carried;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/early_launch.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
 
@@ -21,6 +22,7 @@ struct CarriedChoices {
   std::optional<std::set<std::string>> plain;
   std::optional<std::set<std::string>> apart;  // fused_choices.h
   std::vector<ShapeProfile> profiles;
+  std::optional<EarlyLaunch> early;  // of a GPU's plan
 };
 
 /// Takes them out of a model's metadata, but for "smelt.plan.tactics", which a GPU's kernels need too. What is damaged is left out.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "report/report.h"
+#include "run/early_launch.h"
 
 namespace smelt::report {
 namespace {
@@ -245,9 +246,29 @@ Table plan_table(const Plan& plan, double build_s) {
                       {"measured", "measured", Unit::count},
                       {"cached", "from the cache", Unit::count},
                       {"tuning_s", "measuring", Unit::seconds},
-                      {"clocks", "clocks"}}};
+                      {"clocks", "clocks"},
+                      {"early_launch", "kernels begin early"}}};
   t.rows.push_back({static_cast<int64_t>(plan.graph().live_nodes()), build_s, b.tuning_level, b.problems, b.measured, b.cached,
-                    b.tuning_s, clocks_text(b.clocks)});
+                    b.tuning_s, clocks_text(b.clocks), early_launch_text(run::early_launch_of(plan))});
+  return t;
+}
+
+std::string early_launch_text(const plan::EarlyLaunch& e) {
+  if (e.by == plan::EarlyLaunch::By::nothing) return "";
+  std::string text = fmt::format("{}, by {}", e.on ? "yes" : "no", plan::text_of(e.by));
+  if (e.late_us > 0)
+    text += fmt::format(": a run takes {} so, {} otherwise", format(e.early_us, Unit::us), format(e.late_us, Unit::us));
+  return text;
+}
+
+Table early_launch_table(const Plan& plan) {
+  Table t{
+      .key = "early_launch",
+      .title = "Kernels that begin before the one before them has ended",
+      .columns = {{"on", "do"}, {"by", "decided by"}, {"late_us", "a run without", Unit::us}, {"early_us", "with", Unit::us}}};
+  const plan::EarlyLaunch e = run::early_launch_of(plan);
+  if (e.by != plan::EarlyLaunch::By::nothing)
+    t.rows.push_back({e.on ? "yes" : "no", std::string(plan::text_of(e.by)), e.late_us, e.early_us});
   return t;
 }
 

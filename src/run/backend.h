@@ -20,6 +20,8 @@ class Recording {
  public:
   virtual ~Recording() = default;
   virtual void launch(void* stream) = 0;
+  /// Kernels that may begin before the one before them has ended.
+  virtual size_t early() const { return 0; }
 };
 
 /// Points in time on a stream.
@@ -110,8 +112,11 @@ class Backend {
   /// For all that any stream was given, the callers' own ones included.
   virtual void wait_for_all() = 0;
 
-  /// Records what `enqueue` puts on the stream that it is given; nothing runs. Null on the host.
-  virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& enqueue) = 0;
+  /// Records what `enqueue` puts on the stream that it is given; nothing runs. Null on the host. `early`: kernels that can may begin
+  /// before the one before them has ended, where the device has such launches.
+  virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& enqueue, bool early) = 0;
+  /// Whether it has.
+  virtual bool begins_early() const { return false; }
   /// How many pieces of work (kernels, copies, fills) the `enqueue` that is being recorded has put on its stream so far.
   virtual size_t recorded_so_far(void* stream) const = 0;
   virtual std::unique_ptr<Timestamps> timestamps() = 0;

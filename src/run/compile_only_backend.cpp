@@ -32,7 +32,7 @@ class CompileOnlyBackend final : public Backend {
   std::unique_ptr<StreamEvent> event() override { return std::make_unique<NoEvent>(); }
   void wait_for_all() override {}
 
-  std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { refuse(); }
+  std::unique_ptr<Recording> record(const std::function<void(void*)>&, bool) override { refuse(); }
   size_t recorded_so_far(void*) const override { return 0; }
   std::unique_ptr<Timestamps> timestamps() override { refuse(); }
   std::unique_ptr<Trace> trace() override { return nullptr; }

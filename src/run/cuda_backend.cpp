@@ -29,6 +29,7 @@ class GraphRecording final : public Recording {
   GraphRecording(std::shared_ptr<cuda::Device> device, const std::function<void(void*)>& enqueue, bool early)
       : graph_(std::move(device), enqueue, early) {}
   void launch(void* stream) override { graph_.launch(of(stream)); }
+  size_t early() const override { return graph_.early_nodes(); }
 
  private:
   cuda::CapturedGraph graph_;
@@ -142,7 +143,7 @@ class ActivityTracing final : public Trace {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<cuda::Device> device, bool early) : device_(std::move(device)), early_(early) {}
+  explicit CudaBackend(std::shared_ptr<cuda::Device> device) : device_(std::move(device)) {}
 
   bool is_host() const override { return false; }
   void refuse_if_lost() const override { cuda::refuse_if_lost(); }
@@ -236,9 +237,10 @@ class CudaBackend final : public Backend {
     cuda::check(cuda::driver().context_synchronize(), "waiting for the GPU");
   }
 
-  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
-    return std::make_unique<GraphRecording>(device_, enqueue, early_);
+  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue, bool early) override {
+    return std::make_unique<GraphRecording>(device_, enqueue, early);
   }
+  bool begins_early() const override { return device_->info().major >= 9; }
   size_t recorded_so_far(void* stream) const override {
     const cuda::Device::Current current(*device_);
     return cuda::captured_nodes(of(stream));
@@ -271,7 +273,6 @@ class CudaBackend final : public Backend {
   }
 
   std::shared_ptr<cuda::Device> device_;
-  bool early_;
   std::mutex mutex_;
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
   std::atomic<int64_t> constant_bytes_ = 0;
@@ -281,8 +282,8 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device, bool early) {
-  return std::make_shared<CudaBackend>(std::move(device), early);
+std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device) {
+  return std::make_shared<CudaBackend>(std::move(device));
 }
 
 }  // namespace smelt::run

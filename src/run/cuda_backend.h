@@ -8,7 +8,6 @@
 
 namespace smelt::run {
 
-/// `early`: in its recordings smelt's own kernels begin before the one before them has ended (from sm_90 on).
-std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device, bool early);
+std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device);
 
 }  // namespace smelt::run

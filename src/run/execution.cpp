@@ -366,19 +366,24 @@ const SegmentRecording* ExecutionImpl::recording_of(SegmentState& state) {
   plan::StageClock clock(*plan_->context().stages);
   SegmentRecording made{std::move(addresses), {}};
   state.recorded_work.assign(s.steps.size(), 0);
-  for (const StepRange& range : state.ranges) {
-    made.ranges.push_back(range.on_host ? nullptr : backend_.record([this, &state, &range](void* stream) {
-      size_t before = 0;
-      for (size_t i = range.begin; i < range.end; ++i) {
-        run_step(state, i, stream);
-        const size_t now = backend_.recorded_so_far(stream);
-        state.recorded_work[i] = now - std::exchange(before, now);
-      }
-    }));
-  }
+  for (const StepRange& range : state.ranges)
+    made.ranges.push_back(range.on_host ? nullptr : record_range(state, range, plan_->early_launch().on));
   state.recordings.push_front(std::move(made));
   clock.end("recording");
   return &state.recordings.front();
+}
+
+std::unique_ptr<Recording> ExecutionImpl::record_range(SegmentState& state, const StepRange& range, bool early) {
+  return backend_.record(
+      [this, &state, &range](void* stream) {
+        size_t before = 0;
+        for (size_t i = range.begin; i < range.end; ++i) {
+          run_step(state, i, stream);
+          const size_t now = backend_.recorded_so_far(stream);
+          state.recorded_work[i] = now - std::exchange(before, now);
+        }
+      },
+      early);
 }
 
 SegmentState& ExecutionImpl::following(SegmentState& state) {

@@ -53,6 +53,14 @@ class ExecutionImpl final : public Execution {
   std::vector<Tensor> enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches = {});
   /// The caller's stream that it was last enqueued on; none after a run.
   std::optional<void*> last_stream() const { return active_ ? active_->last_stream() : last_stream_; }
+  /// Medians of the bound inputs' recorded run, in microseconds.
+  struct BothWays {
+    double late_us, early_us;  // each kernel after the one before it; beginning early
+  };
+  /// Nothing where a run is not one recording, or no kernel of it would begin early.
+  std::optional<BothWays> time_both_ways();
+  /// What it planned, without what it keeps for runs; it is of no more use.
+  std::vector<PlanImpl::Prepared> take_prepared();
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
   std::span<const SegmentState* const> segments() const { return active_ ? active_->segments() : segments_; }
 
@@ -113,6 +121,7 @@ class ExecutionImpl final : public Execution {
   std::byte* address(const SegmentState& state, plan::TensorIndex t);
   /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.
   const SegmentRecording* recording_of(SegmentState& state);
+  std::unique_ptr<Recording> record_range(SegmentState& state, const StepRange& range, bool early);
   /// `recording`: the segment's, null where it has none.
   void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
   void run_inner_step(SegmentState& state, size_t at, InnerTimes& inner);  // notes its time

@@ -51,7 +51,7 @@ class HostBackend final : public Backend {
   void wait(void*) override {}
   void wait_for_all() override {}
 
-  std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { return nullptr; }
+  std::unique_ptr<Recording> record(const std::function<void(void*)>&, bool) override { return nullptr; }
   size_t recorded_so_far(void*) const override { return 0; }
   std::unique_ptr<Trace> trace() override { return nullptr; }
   std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<HostTimestamps>(); }

@@ -11,9 +11,11 @@
 #include "fuse/precision.h"
 #include "import/import.h"
 #include "ops/core/expand.h"
+#include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
 #include "plan/buffers.h"
 #include "plan/step_info.h"
+#include "run/early_launch.h"
 #include "run/execution.h"
 
 namespace smelt::run {
@@ -110,6 +112,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
   plan::CarriedChoices carried = plan::read_choices(graph.model.metadata);
   const std::string made_on = carried.device;
+  const std::optional<plan::EarlyLaunch> early = carried.early;
   plan::EmbeddedKernels embedded = plan::read_kernels(graph.model.metadata);
   if (!options.plan_kernels && !embedded.cubins.empty())
     throw Error(fmt::format("'{}' carries {} compiled kernels, which are not allowed", graph.name, embedded.cubins.size()),
@@ -134,6 +137,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   auto made = std::make_shared<PlanImpl>(std::move(graph), platform);
   clock.end("rewriting");
   made->prepare();
+  made->choose_early_launch(made_on == made->device() ? early : std::nullopt);
   if (const std::string here = made->device(); !made_on.empty() && !has_kernels && made_on != here) {
     const int64_t measured = made->build_info().measured;
     const std::string line =
@@ -155,6 +159,7 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
       inputs_(infos(planner_.graph(), planner_.graph().inputs())),
       outputs_(infos(planner_.graph(), planner_.graph().outputs())),
       constant_bytes_(bytes_of_constants(planner_.graph())) {
+  early_launch_.on = backend_->begins_early() && plan::tactic_filter(options()).asks_for(ops::early_launch);
   for (NodeId n : planner_.order()) {
     const Node& node = planner_.graph().node(n);
     if (plan::splits_plan(node)) splits_.push_back(node.name);
@@ -242,6 +247,15 @@ BuildInfo PlanImpl::build_info() const {
 std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {
   std::lock_guard lock(mutex_);
   return std::exchange(prepared_, {});
+}
+
+void PlanImpl::put_prepared(std::vector<Prepared> prepared) const {
+  std::lock_guard lock(mutex_);
+  prepared_ = std::move(prepared);
+}
+
+void PlanImpl::choose_early_launch(const std::optional<plan::EarlyLaunch>& carried) {
+  early_launch_ = run::choose_early_launch(std::static_pointer_cast<PlanImpl>(shared_from_this()), carried);
 }
 
 }  // namespace smelt::run

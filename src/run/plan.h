@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "graph/graph.h"
 #include "plan/branches.h"
+#include "plan/early_launch.h"
 #include "plan/planner.h"
 #include "run/platform.h"
 #include "smelt/session.h"
@@ -55,6 +57,10 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   };
   /// What prepare() planned, for the first Execution that asks; empty afterwards.
   std::vector<Prepared> take_prepared() const;
+  void put_prepared(std::vector<Prepared> prepared) const;
+  /// Whether its recordings let kernels begin early; asked for by --tactics, until choose_early_launch().
+  const plan::EarlyLaunch& early_launch() const { return early_launch_; }
+  void choose_early_launch(const std::optional<plan::EarlyLaunch>& carried);
   /// Whether shapes that an Execution meets first may be measured.
   plan::Measure measures_new_shapes() const { return options().tune_new_shapes ? plan::Measure::yes : plan::Measure::no; }
   /// Notes that planning a shape took so much longer than a run of it; the log says so once.
@@ -71,6 +77,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::map<const Graph*, std::shared_ptr<const PlanImpl>> bodies_;
   int64_t constant_bytes_ = 0;
   std::vector<StepInfo> steps_;
+  plan::EarlyLaunch early_launch_;
   mutable std::mutex mutex_;
   mutable std::map<plan::Decisions, std::shared_ptr<const PlanImpl>> decided_;
   mutable std::vector<Prepared> prepared_;

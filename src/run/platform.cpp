@@ -4,7 +4,6 @@
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
-#include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
 #include "plan/machine.h"
 #include "run/compile_only_backend.h"
@@ -30,7 +29,7 @@ Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels e
     backend = compile_only_backend(options.arch);
     kept.tuning_level = 0;
   } else if (machine.gpu) {
-    backend = cuda_backend(machine.gpu->device, plan::tactic_filter(options).asks_for(ops::early_launch));
+    backend = cuda_backend(machine.gpu->device);
   } else {
     backend = host_backend();
   }

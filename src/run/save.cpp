@@ -9,6 +9,7 @@
 #include "import/import.h"
 #include "ops/core/expand.h"
 #include "plan/embedded_kernels.h"
+#include "run/early_launch.h"
 #include "run/plan.h"
 
 namespace smelt {
@@ -80,6 +81,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
     carried.profiles = plan.options().profiles;
     plan::write_choices(carried, out.metadata);
   }
+  plan::write_early_launch(run::early_launch_of(plan), out.metadata);
   if (fixed_shapes(plan)) {
     if (plan.options().arch.empty()) check_memory(plan);  // a GPU that is not here has none to ask for
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);

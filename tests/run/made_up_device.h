@@ -19,26 +19,30 @@ class FakeDevice;
 
 class FakeRecording final : public Recording {
  public:
-  FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue);
+  FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue, bool early);
   void launch(void* stream) override;
+  size_t early() const override;
 
  private:
   FakeDevice& device_;
   std::function<void(void*)> enqueue_;
+  bool early_;
   std::vector<const void*> copied_;  // addresses, in the order of the copies
 };
 
 class FakeTimestamps final : public Timestamps {
  public:
-  void record(void*) override { ++count_; }
+  explicit FakeTimestamps(const int64_t& clock) : clock_(clock) {}
+  void record(void*) override { at_.push_back(clock_ + static_cast<int64_t>(at_.size())); }
   std::vector<int64_t> times() override {
-    std::vector<int64_t> times(static_cast<size_t>(count_));
-    for (size_t i = 0; i < times.size(); ++i) times[i] = static_cast<int64_t>(i);
+    std::vector<int64_t> times;
+    for (const int64_t t : at_) times.push_back(t - at_.front());
     return times;
   }
 
  private:
-  int count_ = 0;
+  const int64_t& clock_;
+  std::vector<int64_t> at_;
 };
 
 /// Sees every copy, one after the other: each takes a nanosecond, and begins two after the one before.
@@ -136,13 +140,15 @@ class FakeDevice final : public Backend {
   std::unique_ptr<StreamEvent> event() override { return std::make_unique<FakeEvent>(events); }
   bool is_capturing(void* stream) const override { return stream == capturing; }
 
-  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
+  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue, bool early) override {
     ++recordings;
-    return std::make_unique<FakeRecording>(*this, enqueue);
+    early_recordings += early ? 1 : 0;
+    return std::make_unique<FakeRecording>(*this, enqueue, early);
   }
   size_t recorded_so_far(void*) const override { return copied.size() / 2 - copied_before_recording; }
   std::unique_ptr<Trace> trace() override { return traces ? std::make_unique<FakeTrace>(trace_) : nullptr; }
-  std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<FakeTimestamps>(); }
+  std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<FakeTimestamps>(clock); }
+  bool begins_early() const override { return early_kernels > 0; }
 
   bool holds(const void* address, int64_t bytes) const {
     auto at = blocks_.upper_bound(static_cast<const char*>(address));
@@ -151,7 +157,10 @@ class FakeDevice final : public Backend {
     return static_cast<const char*>(address) + bytes <= at->first + at->second;
   }
 
-  int recordings = 0, launches = 0, allocations = 0, waits_for_all = 0;
+  int64_t clock = 0;                  // ns
+  int64_t late_ns = 0, early_ns = 0;  // that a launch of a recording takes
+  size_t early_kernels = 0;           // of a recording that may begin early
+  int recordings = 0, early_recordings = 0, launches = 0, allocations = 0, waits_for_all = 0;
   bool recording = false, launching = false;
   bool traces = false;        // it has what CUPTI is to a GPU
   int allocations_left = -1;  // before one fails, once; -1: none does
@@ -176,8 +185,8 @@ class FakeDevice final : public Backend {
 
 // The kernels are the processor's, which run whenever they are called: a recording calls them again, and holds its copies against
 // those that were recorded.
-inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue)
-    : device_(device), enqueue_(std::move(enqueue)) {
+inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue, bool early)
+    : device_(device), enqueue_(std::move(enqueue)), early_(early) {
   const auto before = device_.copied.size();
   device_.copied_before_recording = before / 2;
   device_.recording = true;
@@ -193,9 +202,12 @@ inline void FakeRecording::launch(void* stream) {
   device_.launching = true;
   enqueue_(stream);
   device_.launching = false;
+  device_.clock += early_ ? device_.early_ns : device_.late_ns;
   EXPECT_TRUE(std::equal(copied_.begin(), copied_.end(), device_.copied.begin() + static_cast<std::ptrdiff_t>(before)))
       << "a recording of other addresses was launched";
 }
+
+inline size_t FakeRecording::early() const { return early_ ? device_.early_kernels : 0; }
 
 struct Made {
   std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();

@@ -6,7 +6,7 @@
 namespace smelt::ops {
 
 /// smelt's own kernels in a CUDA graph begin before the one before them has ended (docs/gpu-design.md). No candidate, but named like
-/// one; off where --tactics does not ask for it.
+/// one; measured by a build where --tactics does not name it.
 inline constexpr std::string_view early_launch = "early_launch";
 /// Libraries' engines whose results differ from run to run are candidates too, with this behind their name. Off likewise.
 inline constexpr std::string_view nondeterministic = "nondeterministic";

@@ -22,10 +22,10 @@ struct Unfit : Error {
 /// it would not if memory was short. Rethrows `e` if no other candidate can do better: no compiler, a device whose work is lost.
 bool would_fail_again(const Error& e);
 
-/// Times the candidates in `which` by measure(). Before every run it writes twice the L2 cache's size, so that the cache holds
-/// nothing of the problem. A sample is the time between two events on the stream, less the time between two events with nothing
-/// between them. It is disturbed where the host's thread lost its core, since the GPU then waits for it. `while_busy`, where given,
-/// is called once while the GPU works. Inputs as in Trial. Throws Unfit.
+/// Times the candidates in `which` by measure(), each in a CUDA graph, as plans run them: what comes from the problem's constants is
+/// cold, for twice the L2 cache's size is written before every run, and computed inputs that fit half of it are warm. A sample is the
+/// time between two events around the graph, less that of a graph without the candidate. It is disturbed where the host's thread lost
+/// its core. `while_busy`, where given, is called once while the GPU works. Inputs as in Trial. Throws Unfit.
 Measured measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer, std::span<const size_t> which,
                         const ops::Machine& machine, const MeasureOptions& options, Stopwatch watch,
                         std::function<void()> while_busy);

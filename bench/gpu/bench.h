@@ -77,14 +77,14 @@ inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 <<
 
 /// Matrix products of KERNELS.md's shapes with these epilogues (product.h's: "relu", "bf16:gelu"), shapes `first` … `last` of them: the
 /// best of smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
-void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
+void gemm(std::span<const std::string> epilogues, size_t first, size_t last, bool cuda_too);
 /// Those shapes.
 std::vector<std::array<int64_t, 3>> gemm_shapes(size_t first, size_t last);
-/// All configurations of the tactic hopper for these problems, up to 100 but those guessed to take 1.8 times as long as the
-/// best: each one's
-/// time behind its guess as a line of `file` (m,n,k,epilogue,config,us,guessed), and a line a problem of the best, of cuBLASLt's
+/// Configurations of the tactic hopper for these problems, up to 160 in the order of their guesses: those whose name has a match of
+/// `wanted`; where it is empty all but those guessed to take 1.8 times as long as the best. Each one's time behind its guess as a line of `file` (m,n,k,epilogue,config,us,guessed), and a line a problem of the best, of cuBLASLt's
 /// and of where the guess had it.
-void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue);
+void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue,
+                const std::string& wanted = "");
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type);
 /// Chains of m rows, k columns to n, n to k and so on: in a CUDA graph as it is, and with early launch (gemm_chain.cpp).

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <regex>
 
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
-#include "ops/matmul/cuda_hopper.h"
 #include "product.h"
 
 namespace smelt::bench {
@@ -33,15 +33,16 @@ struct Timed {
 
 }  // namespace
 
-void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
+void gemm(std::span<const std::string> epilogues, size_t first, size_t last, bool cuda_too) {
   print_machine();
   fmt::print("{:>18} {:>9} {:>8} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "cuda", "hopper", "cublaslt", "ratio", "TB/s",
              "the best of each; ratio: smelt's best to cuBLASLt's");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
     for (const std::string& epilogue : epilogues) {
       const Product p(shapes[s], ProductKind::parse(epilogue));
-      const ops::Offer offer = offer_of(p);
-      auto kernels = prepare(offer);
+      ops::Offer offer = offer_of(p);
+      if (!cuda_too) std::erase_if(offer.candidates, [](const ops::Candidate& c) { return c.tactic == "cuda"; });
+      auto kernels = prepare(p, offer);
       std::map<std::string, Timed> tactics;
       for (size_t i = 0; i < kernels.size(); ++i) {
         const auto kernel = kernels[i].get();
@@ -60,23 +61,29 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
   }
 }
 
-void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue) {
+void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue,
+                const std::string& wanted) {
   print_machine();
   fmt::print("{:>18} {:>8} {:>8} {:>6} {:>9} {:>5}  {}\n", "m n k", "hopper", "cublaslt", "ratio", "first 8", "rank",
              "the best; first 8: the best of those guessed so, over the best; rank of the best");
   std::ofstream csv(file, std::ios::app);
-  constexpr size_t most = 100;
+  constexpr size_t most = 160;
   for (const auto& [m, n, k] : problems) {
     const Product product({m, n, k}, ProductKind::parse(epilogue));
     const auto found = ops::matmul::cuda_problem(product.node());
     const ops::matmul::CudaProblem& p = *found;
     std::vector<ops::matmul::HopperConfig> configs = *ops::matmul::hopper_configs(p, *gpu());
     const double guess = ops::matmul::hopper_estimate_us(p, configs.at(0), *gpu());
-    std::erase_if(configs, [&](const auto& c) { return ops::matmul::hopper_estimate_us(p, c, *gpu()) > 1.8 * guess; });
+    const std::regex names(wanted);
+    std::erase_if(configs, [&](const auto& c) {
+      return wanted.empty() ? ops::matmul::hopper_estimate_us(p, c, *gpu()) > 1.8 * guess : !std::regex_search(c.print(), names);
+    });
     if (configs.size() > most) configs.resize(most);
+    if (configs.empty()) continue;
     std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+    for (size_t i = 0; i < product.copies(); ++i) product.node(i);  // made before threads ask for them
     for (const auto& c : configs)
-      kernels.push_back(std::async(std::launch::async, [&p, &c] { return ops::matmul::hopper_product(p, c, *gpu()); }));
+      kernels.push_back(std::async(std::launch::async, [&product, &c] { return hopper_kernel(product, c); }));
     Timed best, theirs;
     double first = best.us;
     size_t rank = 0;

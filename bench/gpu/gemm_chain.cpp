@@ -46,7 +46,7 @@ struct Choice {
 /// The candidates of a product, the fastest by itself first.
 std::vector<Choice> choices(const Product& p) {
   const ops::Offer offer = offer_of(p);
-  auto kernels = prepare(offer);
+  auto kernels = prepare(p, offer);
   std::vector<Choice> all;
   for (size_t i = 0; i < kernels.size(); ++i) {
     std::unique_ptr<ops::Kernel> kernel = kernels[i].get();

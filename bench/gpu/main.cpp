@@ -1,8 +1,8 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
-//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
-//        | gemm_every CSV EPILOGUE MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
+//        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
+//        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
 //        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
@@ -145,7 +145,8 @@ int main(int argc, char** argv) {
       if (!type) fail("gemm_candidates: TYPE is '{}', expected f32, f16 or bf16", argv[6]);
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5], *type);
     } else if (what == "gemm_every" && argc > 4) {
-      gemm_every(argv[2], problems_of(argc - 4, argv + 4), argv[3]);
+      const bool some = argc > 5 && argv[4][0] == '~';
+      gemm_every(argv[2], problems_of(argc - 4 - some, argv + 4 + some), argv[3], some ? argv[4] + 1 : "");
     } else if (what == "gemm_chain" && argc > 3) {
       gemm_chain(problems_of(argc - 3, argv + 3), argv[2]);
     } else if (what == "group_norm") {
@@ -165,16 +166,17 @@ int main(int argc, char** argv) {
     } else if (what == "conv" && argc > 2) {
       conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8,
            argc > 5 && std::string_view(argv[5]) == "i8" ? DType::i8 : DType::f16, argc > 6 ? argv[6] : "");
-    } else if (what == "gemm") {
+    } else if (what == "gemm" || what == "gemm_hopper") {
       const std::vector<std::string> epilogues =
           argc > 4 ? std::vector<std::string>(argv + 4, argv + argc) : std::vector<std::string>{"relu", "gelu"};
-      gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
+      gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX, what == "gemm");
     } else {
-      fmt::print(stderr,
-                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
-                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
-                 "gemm_every CSV EPILOGUE MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
-                 "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]\n");
+      fmt::print(
+          stderr,
+          "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
+          "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
+          "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
+          "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]\n");
       return 2;
     }
   } catch (const Error& e) {

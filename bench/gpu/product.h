@@ -5,6 +5,7 @@
 #include <future>
 
 #include "bench.h"
+#include "ops/matmul/cuda_hopper.h"
 #include "ops/matmul/cuda_offer.h"
 
 namespace smelt::bench {
@@ -13,11 +14,17 @@ struct Mnk {
   int64_t m, n, k;
 };
 
-/// A type, f16 where none is given, and what follows the product: "relu", "bf16:gelu".
+/// A type, f16 where none is given, and what follows the product: "relu", "bf16:gelu". "t:" before it: weights [N, K].
 struct ProductKind {
   DType type = DType::f16;
   std::string epilogue;
+  bool transposed = false;
   static ProductKind parse(const std::string& text) {
+    if (text.starts_with("t:")) {
+      ProductKind kind = parse(text.substr(2));
+      kind.transposed = true;
+      return kind;
+    }
     const size_t colon = text.find(':');
     if (colon == text.npos) return {DType::f16, text};
     const auto type = parse_dtype(text.substr(0, colon));
@@ -75,8 +82,10 @@ class Product {
     node_.domain = smelt_domain;
     node_.op = "MatMul";
     node_.program = product_program(kind, s.k);
-    bound_.inputs = {{type, {s.m, s.k}}, {type, {s.k, s.n}}};
-    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});  // weights; its values lie in b_
+    const Shape weights = kind.transposed ? Shape{s.n, s.k} : Shape{s.k, s.n};
+    if (kind.transposed) node_.attrs["transB"] = int64_t{1};
+    bound_.inputs = {{type, {s.m, s.k}}, {type, weights}};
+    bound_.inputs[1].constant = Tensor::empty(type, weights);  // weights; its values lie in b_
     if (kind.epilogue != "none") bound_.inputs.push_back({type, {s.n}});
     if (kind.epilogue == "residual") bound_.inputs.push_back({type, {s.m, s.n}});
     for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
@@ -86,6 +95,17 @@ class Product {
   }
   Product(const Product&) = delete;
   const ops::BoundNode& node() const { return bound_; }
+  /// The same with other weights, of which there are as many as two L2 caches do not hold.
+  ops::BoundNode node(size_t copy) const {
+    const Tensor& w = bound_.inputs[1].constant;
+    while (copies_.size() <= copy) copies_.push_back(Tensor::zeros(w.type(), w.shape()));
+    ops::BoundNode b = bound_;
+    b.inputs[1].constant = copies_[copy];
+    return b;
+  }
+  size_t copies() const {
+    return static_cast<size_t>(std::clamp<int64_t>(3 * gpu()->info.l2_bytes / bound_.inputs[1].constant.nbytes() + 1, 2, 64));
+  }
   int64_t moved() const { return moved_; }
   const void* weights(int call) const { return b_.at(call); }
   const void* bias(int call) const { return bias_.at(call); }
@@ -109,13 +129,47 @@ class Product {
   Rotating a_, b_, bias_, residual_, y_;
   Node node_;
   ops::BoundNode bound_;
+  mutable std::vector<Tensor> copies_;
 };
 
-/// The offer's kernels, compiled side by side.
-inline std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const ops::Offer& offer) {
+/// Kernels that keep the weights themselves: each call takes the next, so that their weights are as cold as those of others.
+class InTurn final : public ops::Kernel {
+ public:
+  explicit InTurn(std::vector<std::unique_ptr<ops::Kernel>> kernels) : kernels_(std::move(kernels)) {}
+  int64_t workspace() const override { return kernels_[0]->workspace(); }
+  void run(const ops::Buffers& b) override { kernels_[next_++ % kernels_.size()]->run(b); }
+
+ private:
+  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
+  size_t next_ = 0;
+};
+
+/// A kernel of the tactic hopper; in turn where it keeps the weights.
+inline std::unique_ptr<ops::Kernel> hopper_kernel(const Product& product, const ops::matmul::HopperConfig& c) {
+  const auto make = [&](const ops::BoundNode& node) {
+    const auto p = ops::matmul::cuda_problem(node);
+    return ops::matmul::hopper_product(*p, c, *gpu());
+  };
+  if (!c.transposed) return make(product.node());
+  std::vector<std::unique_ptr<ops::Kernel>> kernels;
+  for (size_t i = 0; i < product.copies(); ++i) kernels.push_back(make(product.node(i)));
+  return std::make_unique<InTurn>(std::move(kernels));
+}
+
+/// The kernels of the product's offer, compiled side by side.
+inline std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const Product& product, const ops::Offer& offer) {
   std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
-  for (const ops::Candidate& c : offer.candidates)
-    kernels.push_back(std::async(c.tactic == "cublaslt" ? std::launch::deferred : std::launch::async, c.prepare));
+  const auto found = ops::matmul::cuda_problem(product.node());
+  const auto configs = ops::matmul::hopper_configs(*found, *gpu());
+  for (size_t i = 0; i < product.copies(); ++i) product.node(i);  // made before threads ask for them
+  for (const ops::Candidate& c : offer.candidates) {
+    const auto own = [&](const ops::matmul::HopperConfig& h) { return h.print() == c.config; };
+    if (c.tactic == "hopper")
+      kernels.push_back(std::async(std::launch::async,
+                                   [&product, h = *std::ranges::find_if(*configs, own)] { return hopper_kernel(product, h); }));
+    else
+      kernels.push_back(std::async(c.tactic == "cublaslt" ? std::launch::deferred : std::launch::async, c.prepare));
+  }
   return kernels;
 }
 

@@ -87,6 +87,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
     clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
   joined_.apply(s, *context_, may_measure, optimize);
+  if (optimize && !target.is_host) gated_.apply(s, *context_, may_measure);
   if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   place_caches(s, caches);

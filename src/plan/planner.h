@@ -18,6 +18,7 @@
 #include "plan/carried_choices.h"
 #include "plan/context.h"
 #include "plan/fused_choices.h"
+#include "plan/gated_products.h"
 #include "plan/joined_products.h"
 #include "plan/layout_regions.h"
 #include "plan/layouts.h"
@@ -78,6 +79,7 @@ class Planner {
   mutable LayoutChoices layouts_;
   mutable FusedChoices fused_;
   mutable JoinedProducts joined_;
+  mutable GatedProducts gated_;
   mutable AcceptedLayouts accepted_;
   mutable std::mutex chosen_mutex_;
   mutable tune::PinnedChoices chosen_;

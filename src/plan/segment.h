@@ -5,6 +5,7 @@
 //   layout_regions.h regions that are faster over plain images
 //   fused_choices.h  fused steps that are slower than their parts → the parts' steps
 //   joined_products.h products of one input → one product, whose readers read slices, or the products one by one
+//   gated_products.h a gate and what it gates → one product, on a GPU
 //   caches.h         the strides of an input and an output that are one buffer
 //   strided_views.h  data movement that readers or makers can follow by strides        → view steps
 //   buffers.h        views share their source's buffer, concat inputs lie in its output → tensors' buffers

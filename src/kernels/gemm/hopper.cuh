@@ -29,16 +29,17 @@ template <HopperFinishing Finishing, int Splits, bool Persistent, class Staging>
 };
 
 /// Blocks of a cluster.
-template <class Tile, class Plan> __device__ constexpr int hopper_cluster() { return Plan::splits * Tile::paired; }
+template <class Tile, class Plan> __device__ constexpr int hopper_cluster() { return Plan::splits * static_cast<int>(Tile::Patch::blocks); }
 
 /// Where the tile that a block has of place `at` begins in y.
 template <class Tile> struct TileOrigin {
   u32 batch, row, column;
   __device__ __forceinline__ TileOrigin(u32 at, const HopperGemmArgs& g) {
     const TilePlace place(at, g.tiles_m, g.tiles_of_batch, g.tiles_of_raster);
-    batch = place.batch, row = place.row * Tile::tile_m, column = place.column * Tile::tile_n;
-    if constexpr (Tile::pair == HopperPair::same_rows) column = column * 2 + block_of_pair() * Tile::tile_n;
-    if constexpr (Tile::pair == HopperPair::same_columns) row = row * 2 + block_of_pair() * Tile::tile_m;
+    batch = place.batch, row = place.row, column = place.column;              // of patches
+    if constexpr (Tile::down > 1) row = row * Tile::down + Tile::Patch::down();
+    if constexpr (Tile::across > 1) column = column * Tile::across + Tile::Patch::across();
+    row *= Tile::tile_m, column *= Tile::tile_n;
   }
 };
 
@@ -62,7 +63,7 @@ __device__ __forceinline__ void copy_tiles(const Args& args, u32 ring, u32 k_beg
     Tile::copy(ring, g.a, g.b, tile.row, tile.column, k_begin, matrix, k_tiles, place, ahead);
     if constexpr (!Plan::persistent) break;
   }
-  if constexpr (Tile::paired == 2) Tile::drain(ring, place);
+  if constexpr (Tile::shares) Tile::drain(ring, place);
 }
 
 /// The threads that have sums. `memory`: the ring, and what is behind it.
@@ -94,8 +95,9 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       if constexpr (Tile::alternate) place.template advance_by<Tile::stages>((Tile::groups - 1) * k_tiles);
     };
     if constexpr (in_registers) {
-      Registers finish(epilogue, memory + Tile::ring_bytes, g.m, g.n);
-      finish.begin(tile.batch, row, column);
+      constexpr u32 products = Plan::Operands::sums;
+      Registers finish(epilogue, memory + Tile::ring_bytes, g.m, g.n / products);
+      finish.begin(tile.batch, row, column / products);
       multiply();
       finish.finish(sums);
     } else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) {
@@ -125,8 +127,8 @@ template <class Tile, class Plan, class Epilogue> __device__ constexpr int hoppe
 }
 
 /// Launch: blocks of Tile::block_threads with hopper_shared_bytes() of dynamic shared memory; (tiles of all batches, or as many
-/// as run at once where Persistent; splits by memory) of them, or (tiles · splits) in clusters of splits. Where blocks are pairs,
-/// in clusters of twice as many, the pair of each split side by side; tiles_m and all numbers of tiles count pairs of them.
+/// as run at once where Persistent; splits by memory) of them, or (tiles · splits) in clusters of splits. Where blocks are patches,
+/// in clusters of as many more, one patch behind the other; tiles_m and all numbers of tiles count patches of them.
 template <class Tile, class Plan, int BatchRank, class Epilogue>
 __device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArgs<BatchRank>, Epilogue>& args) {
   extern __shared__ __align__(128) char shared[];
@@ -138,10 +140,10 @@ __device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArg
     Tile::initialize(ring);
   }
   // The warp that copies goes on at once, where it copies to this block alone.
-  if constexpr (Tile::paired == 2) meet_cluster();
+  if constexpr (Tile::shares) meet_cluster();
   else if (multiplies) Tile::begin();
   else if (threadIdx.x < Tile::threads + 32) __syncwarp(), Tile::let_begin();
-  const u32 split = Plan::splits > 1 ? block_of_cluster() / Tile::paired : blockIdx.y, k_begin = split * g.split_k;
+  const u32 split = Plan::splits > 1 ? block_of_cluster() / Tile::Patch::blocks : blockIdx.y, k_begin = split * g.split_k;
   const u32 k_left = g.k - k_begin < g.split_k ? g.k - k_begin : g.split_k;
   const int k_tiles = static_cast<int>((k_left + Tile::tile_k - 1) / Tile::tile_k);
   if (!multiplies) {

@@ -12,13 +12,6 @@ struct alignas(128) TensorMap {
 };
 static_assert(sizeof(TensorMap) == 128);
 
-/// Two blocks of a cluster have tiles side by side, and each brings half of what both read.
-enum class HopperPair {
-  none,
-  same_rows,                             // they share a
-  same_columns,                          // they share b
-};
-
 struct HopperTileConfig {
   int m, n;                              // of y
   int groups;                            // of four warps that multiply
@@ -26,7 +19,7 @@ struct HopperTileConfig {
   bool a_k_major, b_k_major;             // how the operands' lines run
   bool swap;                             // b's columns fill the instruction's 64 rows
   bool alternate;                        // each group has tiles of its own, and multiplies while the others finish theirs
-  HopperPair pair;
+  int across, down;                      // a patch of blocks of a cluster: those side by side share a, those below each other b
   int registers;                         // of a multiplying thread by setmaxnreg; 0: as launched
 };
 
@@ -43,6 +36,7 @@ enum class HopperOperandKind {
   each,       // element by element
   by_column,  // one value a column, side by side: copied to shared memory before the products begin
   staged,     // 16-bit elements as y has them: copied to where y is staged
+  up,         // no memory: a second product's sums, 64 columns of b's behind every 64 of the first (a gate's)
 };
 
 struct HopperGemmArgs {

@@ -25,18 +25,22 @@
 template <int Buffers, HopperOperandKind... Kind> struct HopperStaging {
   static constexpr int buffers = Buffers;
   static constexpr HopperOperandKind kinds[] = {Kind..., HopperOperandKind::each};
+  static constexpr bool gated = ((Kind == HopperOperandKind::up) || ... || false);
+  static constexpr int sums = gated ? 2 : 1;                                // of the products, for one column of y
 };
 
 template <class Tile, class Staging, class Epilogue> class HopperFinish {
   static constexpr bool swap = Tile::swap;
   static constexpr int buffers = Staging::buffers, lines = swap ? Tile::tile_m : 16, team = swap ? 128 : 32;
+  static constexpr int y_columns = Tile::columns / Staging::sums, y_tile_n = Tile::tile_n / Staging::sums;
+  static_assert(!Staging::gated || (!swap && Tile::columns % 128 == 0));
   static constexpr int team_bytes = buffers * lines * 128, teams = Tile::groups * (swap ? 1 : 4);
-  static constexpr int parts_of_lines = swap ? 1 : (Tile::columns + 63) / 64, parts = Tile::rows * parts_of_lines;
+  static constexpr int parts_of_lines = swap ? 1 : (y_columns + 63) / 64, parts = Tile::rows * parts_of_lines;
   static __device__ constexpr HopperOperandKind kind(int operand) { return Staging::kinds[operand]; }
   template <int I> using Element = typename Epilogue::template Operand<I>::Type;
 
   template <int I> static __device__ constexpr int column_bytes() {
-    return kind(I) == HopperOperandKind::by_column ? (Tile::tile_n * static_cast<int>(sizeof(Element<I>)) + 15) / 16 * 16 : 0;
+    return kind(I) == HopperOperandKind::by_column ? (y_tile_n * static_cast<int>(sizeof(Element<I>)) + 15) / 16 * 16 : 0;
   }
   template <int I> static __device__ constexpr int columns_before() {
     if constexpr (I == 0) return 0;
@@ -53,7 +57,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
  public:
   static constexpr int bytes = teams * team_bytes + Tile::groups * columns_bytes;
 
-  /// `memory`: `bytes` of shared memory; m, n: y's extents.
+  /// `memory`: `bytes` of shared memory; m, n: y's extents; row and column below: y's.
   __device__ __forceinline__ HopperFinish(const Epilogue& epilogue, char* memory, u32 m, u32 n)
       : epilogue_(epilogue),
         stage_(shared_address(memory) + (swap ? Tile::group() : threadIdx.x / 32) * team_bytes),
@@ -112,7 +116,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
 
   /// Calls f(where it is staged, row of y, column of y, whether y has it) for this thread's vectors of part p.
   template <class F> __device__ __forceinline__ void each_vector(int p, F&& f) const {
-    const int from = p % parts_of_lines * 64, vectors = swap || Tile::columns - from >= 64 ? 8 : (Tile::columns - from) / 8;
+    const int from = p % parts_of_lines * 64, vectors = swap || y_columns - from >= 64 ? 8 : (y_columns - from) / 8;
     const int member = threadIdx.x % team, down = p / parts_of_lines * 64;
 #pragma unroll
     for (int q = 0; q < (lines * vectors + team - 1) / team; ++q) {
@@ -133,10 +137,10 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
     if constexpr (kind(I) == HopperOperandKind::by_column) {
       constexpr int two = 2 * sizeof(Element<I>);
 #pragma unroll
-      for (int c = 0; c < Tile::tile_n; c += 256) {
+      for (int c = 0; c < y_tile_n; c += 256) {
         const int column = c + threadIdx.x % 128 * 2;
         const bool inside = column_ + column < n_;
-        if (column < Tile::tile_n)
+        if (column < y_tile_n)
           copy_async<two>(shared_address(columns_ + columns_before<I>()) + column * (two / 2),
                           epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
       }
@@ -145,12 +149,14 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
 
   /// Operand I at two neighbours of a row of y, with swap of a column; the first is at `row`, `column` of the tile.
   template <int I>
-  __device__ __forceinline__ Vector<Element<I>, 2> operand(u32 row, u32 column, u32 staged_pair) const {
+  __device__ __forceinline__ Vector<Element<I>, 2> operand(u32 row, u32 column, u32 staged_pair, float up, float next_up) const {
     using T = Element<I>;
     using Pair = Vector<T, 2>;
     if constexpr (kind(I) == HopperOperandKind::staged) {
       static_assert(sizeof(T) == 2);
       return reinterpret_cast<const Pair&>(staged_pair);
+    } else if constexpr (kind(I) == HopperOperandKind::up) {
+      return {From<T>::f32(up), From<T>::f32(next_up)};
     } else if constexpr (kind(I) == HopperOperandKind::by_column) {
       const T* x = reinterpret_cast<const T*>(columns_ + columns_before<I>()) + column;
       if constexpr (swap) return {*x, *x};
@@ -174,7 +180,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
   /// Stages the results of part p.
   template <int... I> __device__ __forceinline__ void apply(const Tile& sums, int p, Indices<I...>) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, i = p / parts_of_lines, from = p % parts_of_lines * 64;
-    const int blocks = swap ? Tile::columns / 8 : Tile::columns - from >= 64 ? 8 : (Tile::columns - from) / 8;   // of 8 of right
+    const int blocks = swap ? Tile::columns / 8 : y_columns - from >= 64 ? 8 : (y_columns - from) / 8;   // of 8 of right
     const int matrix_h = lane / 8 % 2, matrix_j = lane / 16;                // in which of four 8 x 8 matrices the lane's row lies
 #pragma unroll
     for (int b = 0; b < blocks; b += 2) {
@@ -188,8 +194,10 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const int left = Tile::group_of_tile() * Tile::rows * 64 + i * 64 + warp * 16 + h * 8 + lane / 4;
-          const int right = from + (b + j) * 8 + lane % 4 * 2, at = (from / 8 + b + j) * 4 + h * 2;
-          const auto x = tuple_of(operand<I>(swap ? right : left, swap ? left : right, words[2 * j + h])...);
+          const int right = from + (b + j) * 8 + lane % 4 * 2, at = (from * Staging::sums / 8 + b + j) * 4 + h * 2;
+          const auto x = tuple_of(operand<I>(swap ? right : left, swap ? left : right, words[2 * j + h],
+                                           sums.d[i][Staging::gated ? at + 32 : at],
+                                           sums.d[i][Staging::gated ? at + 33 : at])...);
           Vector<typename Epilogue::Result, 2> y;
 #pragma unroll
           for (int e = 0; e < 2; ++e) Epilogue::Function::apply(sums.d[i][at + e], get<I>(x).at[e]..., y.at[e]);
@@ -226,9 +234,8 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
   u32 m_, n_, row_ = 0, column_ = 0;
 };
 
-/// The end of a K that is split over the blocks of a cluster, of which block s (of pairs, those of pair s) has the sums of split s:
-/// each block adds the
-/// splits' parts of its share of the tile's rows in their order, and applies the program, `width` columns at a time. What the
+/// The end of a K that is split over the blocks of a cluster, of which block s (of patches, those of patch s) has the sums of split s:
+/// each block adds the splits' parts of its share of the tile's rows in their order, and applies the program, `width` columns at a time. What the
 /// first of them read is loaded before the tile is multiplied, where there are registers for it. In the ring's memory:
 ///
 ///   own        (TileM, pitch)            the block's sums, whose rows it copies to those who add them
@@ -296,9 +303,9 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
   }
 
  private:
-  static __device__ __forceinline__ int split() { return static_cast<int>(block_of_cluster()) / Tile::paired; }
+  static __device__ __forceinline__ int split() { return static_cast<int>(block_of_cluster() / Tile::Patch::blocks); }
   static __device__ __forceinline__ u32 in_split(u32 shared, int split) {
-    return address_in_block(shared, Tile::paired == 2 ? split * 2 + block_of_pair() : split);
+    return address_in_block(shared, split * Tile::Patch::blocks + block_of_cluster() % Tile::Patch::blocks);
   }
   static __device__ __forceinline__ int rows_of(int block) {
     const int left = Tile::tile_m - block * share;

@@ -19,9 +19,34 @@ __device__ __forceinline__ void wait_for_phase(u32 barrier, u32 parity) {
   }
 }
 
-/// Pairs of blocks that share an operand lie side by side in a cluster, which may have several.
-__device__ __forceinline__ u32 block_of_pair() { return block_of_cluster() & 1; }
-__device__ __forceinline__ u32 first_of_pair() { return block_of_cluster() & ~1u; }
+/// Which of the blocks that share an operand this is, and all of them, as a multicast has it.
+struct SharingBlocks {
+  u32 mine;
+  u16 blocks;
+};
+
+/// Across times Down blocks of a cluster, which may have several such patches, one behind the other. Those side by side, numbered
+/// in turn, share the left operand's rows, those below each other the right one's columns; each brings its part to all of them.
+template <int Across, int Down> struct BlockPatch {
+  static constexpr u32 blocks = Across * Down, neighbours = Across + Down - 1;   // that this block's copies reach, itself included
+  static __device__ __forceinline__ u32 first() { return block_of_cluster() / blocks * blocks; }
+  static __device__ __forceinline__ u32 across() { return block_of_cluster() % Across; }
+  static __device__ __forceinline__ u32 down() { return block_of_cluster() % blocks / Across; }
+  static __device__ __forceinline__ SharingBlocks of_a() {
+    return {across(), static_cast<u16>((1u << Across) - 1 << first() + down() * Across)};
+  }
+  static __device__ __forceinline__ SharingBlocks of_b() {
+    u32 column = 0;
+#pragma unroll
+    for (int r = 0; r < Down; ++r) column |= 1u << r * Across;
+    return {down(), static_cast<u16>(column << first() + across())};
+  }
+  /// Of the neighbours, this block's row first, then the others of its column.
+  static __device__ __forceinline__ u32 neighbour(u32 at) {
+    const u32 row = at - Across;
+    return at < Across ? first() + down() * Across + at : first() + (row < down() ? row : row + 1) * Across + across();
+  }
+};
 
 /// Where a ring's reader or writer is.
 struct RingPlace {
@@ -36,33 +61,34 @@ struct RingPlace {
   }
 };
 
-/// Shared: by a pair of blocks, each of which brings half of it to both.
-template <int Extent, bool KMajor, bool Shared = false> struct HopperOperand {
+/// Sharing: blocks that each bring their part of it to all of them.
+template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {
   static constexpr bool k_major = KMajor;
   static constexpr int chunk = 8192, chunks = (Extent + 63) / 64;           // where lines run along the extent
   static constexpr int bytes = KMajor ? Extent * 128 : chunks * chunk;
   static constexpr u64 per_block = 8192 >> 4, per_step = (KMajor ? 32 : 2048) >> 4;   // of a descriptor, for 64 lines, 16 steps
-  static_assert(!KMajor || (Extent % (Shared ? 16 : 8) == 0 && Extent <= 256));
+  static_assert(Sharing <= 8 && (!KMajor || (Extent % (8 * Sharing) == 0 && Extent <= 256)));
 
   /// PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": 8 lines are 1024 bytes, chunks `chunk`.
   static __device__ __forceinline__ u64 descriptor(u32 shared) {
     return u64{shared >> 4 & 0x3fffu} | u64{KMajor ? 1 : chunk >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
   }
   /// Issues the copies of the steps from `k` on of the lines from `first` on.
-  static __device__ __forceinline__ void copy(u32 shared, const TensorMap& map, i32 first, i32 k, i32 matrix, u32 barrier) {
+  static __device__ __forceinline__ void copy(u32 shared, const TensorMap& map, i32 first, i32 k, i32 matrix, u32 barrier,
+                                              SharingBlocks with) {
+    const int part = with.mine * ((KMajor ? Extent : 64) / Sharing);          // of the lines along K: steps
     if constexpr (KMajor) {
-      const int half = Shared ? block_of_pair() * (Extent / 2) : 0;
-      box(shared + half * 128, map, k, first + half, matrix, barrier);
+      box(shared + part * 128, map, k, first + part, matrix, barrier, with.blocks);
     } else {
-      const int half = Shared ? block_of_pair() * 32 : 0;            // of 64 steps of K
 #pragma unroll
-      for (int c = 0; c < chunks; ++c) box(shared + c * chunk + half * 128, map, first + c * 64, k + half, matrix, barrier);
+      for (int c = 0; c < chunks; ++c)
+        box(shared + c * chunk + part * 128, map, first + c * 64, k + part, matrix, barrier, with.blocks);
     }
   }
 
  private:
-  static __device__ __forceinline__ void box(u32 shared, const TensorMap& map, i32 x, i32 y, i32 matrix, u32 barrier) {
-    if constexpr (Shared) ptx::cp_async_bulk_tensor_3d_multicast(shared, &map, x, y, matrix, barrier, 3u << first_of_pair());
+  static __device__ __forceinline__ void box(u32 shared, const TensorMap& map, i32 x, i32 y, i32 matrix, u32 barrier, u16 blocks) {
+    if constexpr (Sharing > 1) ptx::cp_async_bulk_tensor_3d_multicast(shared, &map, x, y, matrix, barrier, blocks);
     else ptx::cp_async_bulk_tensor_3d(shared, &map, x, y, matrix, barrier);
   }
 };

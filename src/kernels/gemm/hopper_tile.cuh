@@ -30,10 +30,11 @@ template <class T, HopperTileConfig C> struct HopperTile {
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
   static constexpr int registers = C.registers, threads = 128 * groups;     // threads: that have sums
   static constexpr int block_threads = threads + (registers ? 128 : 32);    // setmaxnreg takes four warps
-  static constexpr HopperPair pair = C.pair;
-  static constexpr int paired = pair == HopperPair::none ? 1 : 2;           // blocks that read what this one's copies bring
-  using OperandA = HopperOperand<tile_m, C.a_k_major, pair == HopperPair::same_rows>;
-  using OperandB = HopperOperand<tile_n, C.b_k_major, pair == HopperPair::same_columns>;
+  using Patch = BlockPatch<C.across, C.down>;
+  static constexpr int across = C.across, down = C.down;
+  static constexpr bool shares = Patch::blocks > 1;                         // with other blocks what its copies bring
+  using OperandA = HopperOperand<tile_m, C.a_k_major, across>;
+  using OperandB = HopperOperand<tile_n, C.b_k_major, down>;
   static constexpr int a_bytes = OperandA::bytes, stage_bytes = a_bytes + OperandB::bytes;
   static constexpr int rows = (swap ? tile_n : tile_m) / (64 * sharing), columns = swap ? tile_m : tile_n;
   static_assert(rows * 64 * sharing == (swap ? tile_n : tile_m) && columns % 8 == 0 && columns <= 256 && groups <= 3);
@@ -72,7 +73,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) {
       ptx::mbarrier_init(full(ring, s), 1);
-      ptx::mbarrier_init(empty(ring, s), 4 * sharing * paired);
+      ptx::mbarrier_init(empty(ring, s), 4 * sharing * Patch::neighbours);
     }
     if constexpr (alternate)
       for (int g = 0; g < groups; ++g) ptx::mbarrier_init(turn(ring, g), 4);
@@ -80,13 +81,17 @@ template <class T, HopperTileConfig C> struct HopperTile {
     ptx::fence_mbarrier_init();
   }
 
-  /// The warp is done with a stage.
-  static __device__ __forceinline__ void release(u32 ring, int stage) {
-    if constexpr (paired == 2) {
-      if (lane() < 2) ptx::mbarrier_arrive_cluster(address_in_block(empty(ring, stage), first_of_pair() + lane()));
+  /// The warp is done with a stage. `first`: where its first lanes arrive for the first stage.
+  static __device__ __forceinline__ void release(u32 first, int stage) {
+    if constexpr (shares) {
+      if (lane() < static_cast<int>(Patch::neighbours)) ptx::mbarrier_arrive_cluster(first + stage * 16);
     } else {
-      if (lane() == 0) ptx::mbarrier_arrive(empty(ring, stage));
+      if (lane() == 0) ptx::mbarrier_arrive(first + stage * 16);
     }
+  }
+  static __device__ __forceinline__ u32 released(u32 ring) {
+    if constexpr (shares) return address_in_block(empty(ring, 0), Patch::neighbour(lane() % Patch::neighbours));
+    else return empty(ring, 0);
   }
 
   /// The sums of `k_tiles` stages, one at least, from `at` on. Calls issued() when all of them have arrived and the last products
@@ -96,6 +101,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
     using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major>;
     const u64 left = Left::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * Left::per_block);
     const u64 right = Right::descriptor(ring + (swap ? 0 : a_bytes));
+    const u32 done = released(ring);
     int before = 0, t = 0;                                                  // before: the stage of the step before
     // At least one: where the sums could be those of no product, ptxas would serialise the products.
 #pragma unroll 1
@@ -111,13 +117,13 @@ template <class T, HopperTileConfig C> struct HopperTile {
       ptx::wgmma_commit_group();
       // The products of the step before are done, those of this one are on their way.
       ptx::wgmma_wait_group<1>();
-      if (t > 0) release(ring, before);
+      if (t > 0) release(done, before);
       before = at.stage;
       at.template advance<stages>();
     } while (++t < k_tiles);
     issued();
     ptx::wgmma_wait_group<0>();
-    release(ring, before);
+    release(done, before);
 #pragma unroll
     for (int i = 0; i < rows; ++i)
 #pragma unroll
@@ -127,6 +133,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   /// The copying thread's part of the same. Of the first `ahead` stages b's part is on its way (copy_ahead).
   static __device__ __forceinline__ void copy(u32 ring, const TensorMap& a, const TensorMap& b, i32 row, i32 column, i32 k,
                                               const i64 (&matrix)[2], int k_tiles, RingPlace& at, int ahead) {
+    const SharingBlocks a_with = Patch::of_a(), b_with = Patch::of_b();
 #pragma unroll 1
     for (int t = 0; t < k_tiles; ++t, k += tile_k) {
       const u32 barrier = full(ring, at.stage), to = ring + at.stage * stage_bytes;
@@ -134,8 +141,8 @@ template <class T, HopperTileConfig C> struct HopperTile {
         wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
         ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
       }
-      OperandA::copy(to, a, row, k, static_cast<i32>(matrix[0]), barrier);
-      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier);
+      OperandA::copy(to, a, row, k, static_cast<i32>(matrix[0]), barrier, a_with);
+      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier, b_with);
       at.template advance<stages>();
     }
   }
@@ -145,15 +152,16 @@ template <class T, HopperTileConfig C> struct HopperTile {
   static __device__ __forceinline__ int copy_ahead(u32 ring, const TensorMap& b, i32 column, i32 k, const i64 (&matrix)[2],
                                                    int k_tiles) {
     const int ahead = k_tiles < stages ? k_tiles : stages;
+    const SharingBlocks b_with = Patch::of_b();
 #pragma unroll 1
     for (int t = 0; t < ahead; ++t, k += tile_k) {
       ptx::mbarrier_arrive_expect_tx(full(ring, t), stage_bytes);
-      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, static_cast<i32>(matrix[1]), full(ring, t));
+      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, static_cast<i32>(matrix[1]), full(ring, t), b_with);
     }
     return ahead;
   }
 
-  /// The copying thread behind its last copy: the other block's arrivals for all stages have come, and this one may leave.
+  /// The copying thread behind its last copy: the other blocks' arrivals for all stages have come, and this one may leave.
   static __device__ __forceinline__ void drain(u32 ring, RingPlace& at) {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) {

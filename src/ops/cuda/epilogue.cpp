@@ -144,7 +144,9 @@ const void* CudaEpilogue::argument(const Buffers& b) {
     const void* address = b.outputs[0];
     if (v > 0) {
       const EpilogueOperand& o = operands_[v - 1];
-      address = o.input != EpilogueOperand::no_input ? b.inputs[o.input] : reinterpret_cast<const void*>(o.memory->address());
+      address = o.input != EpilogueOperand::no_input ? b.inputs[o.input]
+                : o.memory                           ? reinterpret_cast<const void*>(o.memory->address())
+                                                     : nullptr;
     }
     std::memcpy(argument_.data() + 8 * v, static_cast<const void*>(&address), 8);
   }

@@ -19,7 +19,8 @@
 
 namespace smelt::ops {
 
-/// A tensor that the program reads: one of the node's inputs, or memory on the device that the kernel keeps.
+/// A tensor that the program reads: one of the node's inputs, memory on the device that the kernel keeps, or what the kernel makes
+/// itself, which has no address.
 struct EpilogueOperand {
   static constexpr size_t no_input = SIZE_MAX;
   BoundTensor tensor;

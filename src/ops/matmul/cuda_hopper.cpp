@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 #include "device/cuda/early_kernels.h"
@@ -50,8 +52,8 @@ Views matrix_views(const CudaProblem& p) {
 /// All of a tensor map but the address.
 class OperandMap {
  public:
-  /// `box`: of the tile's extent along M or N; halved where two blocks share it.
-  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box, bool shared)
+  /// `box`: of the tile's extent along M or N; a part of it where `sharing` blocks each bring theirs.
+  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box, int64_t sharing)
       : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16) {
     constexpr int64_t line = 64, element = 2;
     const Matrices all = matrices(o, batch);
@@ -62,7 +64,7 @@ class OperandMap {
     // The step of an axis of extent 1 is never taken, but must be one.
     steps_[0] = lines == 1 ? whole(inner) : static_cast<uint64_t>(step * element);
     steps_[1] = all.count == 1 ? whole(inner) : static_cast<uint64_t>(all.step * element);
-    box_[0] = line, box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / (shared ? 2 : 1)), box_[2] = 1;
+    box_[0] = line, box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / sharing), box_[2] = 1;
   }
   void encode(kernels::TensorMap& map, const void* address) const {
     constexpr uint32_t ones[] = {1, 1, 1};
@@ -83,6 +85,29 @@ class OperandMap {
 };
 
 using Finishing = kernels::HopperFinishing;
+
+/// Elements from line to line of a transposed b.
+int64_t transposed_pitch(const CudaProblem& p) { return (p.k + 7) / 8 * 8; }
+
+/// b as the kernel reads it.
+CudaOperand b_of(const CudaProblem& p, const HopperConfig& c) {
+  CudaOperand b = p.b;
+  if (c.transposed) b.k_major = true, b.k = 1, b.outer = transposed_pitch(p);
+  return b;
+}
+
+/// [K, N] of 16 bits as [N, pitch].
+Tensor transpose(const Tensor& w, int64_t k, int64_t n, int64_t pitch) {
+  constexpr int64_t block = 32;  // whose lines of both lie in the cache
+  Tensor t = Tensor::zeros(w.type(), {n, pitch});
+  const auto* from = static_cast<const uint16_t*>(w.raw());
+  auto* to = static_cast<uint16_t*>(t.raw());
+  for (int64_t i = 0; i < k; i += block)
+    for (int64_t j = 0; j < n; j += block)
+      for (int64_t c = j; c < std::min(n, j + block); ++c)
+        for (int64_t r = i; r < std::min(k, i + block); ++r) to[c * pitch + r] = from[r * n + c];
+  return t;
+}
 
 /// As the configuration's kernel applies it: 8 columns at a time where it can.
 CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
@@ -111,7 +136,10 @@ std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   std::string text = fmt::format("HopperStaging<{}", c.buffers);
   if (c.finishing == Finishing::in_registers)
     for (const Kind k : hopper_operand_kinds(e))
-      text += fmt::format(", HopperOperandKind::{}", k == Kind::each ? "each" : k == Kind::staged ? "staged" : "by_column");
+      text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"
+                                                     : k == Kind::staged ? "staged"
+                                                     : k == Kind::up     ? "up"
+                                                                         : "by_column");
   return text + ">";
 }
 
@@ -135,14 +163,14 @@ class HopperProduct final : public CompiledKernel {
       : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), {}}, "gemm"),
         device_(gpu.device),
         epilogue_(epilogue_of(p, c)),
-        a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m, c.pair == kernels::HopperPair::same_rows),
-        b_(p.b, p.batch, p.type, p.n, p.k, c.tile_n, c.pair == kernels::HopperPair::same_columns),
+        a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m, c.across),
+        b_(b_of(p, c), p.batch, p.type, p.n, p.k, c.tile_n, c.down),
         batches_(matrix_views(p), 1) {
     const int64_t tiles_m = c.tiles_m(p), tiles_n = c.tiles_n(p);
     const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
     const int64_t splits = c.cluster() ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
     tiles_ = tiles_m * tiles_n * p.batches();
-    const int64_t cluster = c.cluster_blocks(), resident = c.blocks * gpu.info.multiprocessors / cluster;
+    const int64_t cluster = c.cluster_blocks(), resident = c.resident(gpu.info.multiprocessors) / cluster;
     const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
     shape_ = {.grid = {device::cuda::grid_x(blocks), c.cluster() ? 1u : static_cast<unsigned>(splits), 1},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
@@ -162,6 +190,10 @@ class HopperProduct final : public CompiledKernel {
     const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };
     args_.tiles_of_batch = divider(tiles_m * tiles_n), args_.tiles_of_raster = divider(raster_rows * tiles_n);
     args_.split_k = static_cast<uint32_t>(each * c.tile_k);
+    if (c.transposed && gpu.device)
+      weights_ = gpu.weights->packed(gpu.device, p.weights, "gemm:transposed",
+                                     [&p] { return transpose(p.weights, p.k, p.n, transposed_pitch(p)); });
+    reads_b_ = !c.transposed;
     if (c.finishing != Finishing::split_by_memory) return;
     partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
     arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");
@@ -170,6 +202,7 @@ class HopperProduct final : public CompiledKernel {
 
   int64_t workspace() const override { return partial_bytes_; }
   bool in_place(size_t i) const override { return i > 1 && epilogue_.in_place(i); }
+  bool reads(size_t i) const override { return i != 1 || reads_b_; }
 
   void run(const Buffers& b) override {
     if (tiles_ == 0) return;
@@ -193,7 +226,7 @@ class HopperProduct final : public CompiledKernel {
     if (!device_) fail("a kernel that was compiled for another machine cannot run");
     const device::cuda::Device::Current current(*device_);
     a_.encode(args_.a, b.inputs[0]);
-    b_.encode(args_.b, b.inputs[1]);
+    b_.encode(args_.b, weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[1]);
   }
 
   std::shared_ptr<device::cuda::Device> device_;
@@ -204,7 +237,8 @@ class HopperProduct final : public CompiledKernel {
   device::cuda::LaunchShape shape_;
   int64_t early_shared_bytes_ = 0;  // where it begins while the kernel before it runs; 0: it has nothing to do then
   Args args_{};
-  std::shared_ptr<device::cuda::Memory> arrived_;
+  std::shared_ptr<device::cuda::Memory> arrived_, weights_;  // weights_: b transposed
+  bool reads_b_ = true;
 };
 
 }  // namespace
@@ -214,13 +248,20 @@ std::unique_ptr<Kernel> hopper_product(const CudaProblem& p, const HopperConfig&
 }
 
 void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
-  constexpr size_t most_candidates = 16;
+  constexpr size_t most_candidates = 20;
   Result<std::vector<HopperConfig>> configs = hopper_configs(p, *gpu);
   if (!configs) return offer.refuse("hopper", configs.refusal());
-  if (configs->size() > most_candidates) configs->resize(most_candidates);
-  for (const HopperConfig& c : *configs)
+  // Of one tile few ways to share operands, so that several tiles are tried.
+  constexpr int64_t most_of_a_tile = 3;
+  std::map<std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, int64_t>, int64_t> of_tile;
+  size_t count = 0;
+  for (const HopperConfig& c : *configs) {
+    if (count == most_candidates) break;
+    if (++of_tile[{c.tile_m, c.tile_n, c.groups, c.swap, c.alternate, c.transposed, c.splits}] > most_of_a_tile) continue;
+    ++count;
     offer.candidates.push_back(
         {"hopper", c.print(), hopper_estimate_us(p, c, *gpu), [p, c, gpu] { return hopper_product(p, c, *gpu); }});
+  }
 }
 
 }  // namespace smelt::ops::matmul

@@ -1,6 +1,7 @@
 // Matrix products by Hopper's own instructions (src/kernels/gemm/hopper.cuh): the tiles, and which of them suit a problem.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,38 +13,48 @@ namespace smelt::ops::matmul {
 
 struct HopperConfig {
   int64_t tile_m = 0, tile_n = 0;
-  int64_t groups = 1;                                    // of four warps that multiply
-  int64_t blocks = 1;                                    // that a multiprocessor holds at once
-  bool swap = false;                                     // b's columns fill the instruction's 64 rows
-  bool alternate = false;                                // each group has tiles of its own; persistent
-  kernels::HopperPair pair = kernels::HopperPair::none;  // blocks side by side that share an operand
-  int64_t registers = 0;                                 // of a multiplying thread by setmaxnreg; 0: as launched
-  bool persistent = false;                               // as many blocks as run at once, each of them over several tiles
-  int64_t splits = 1;                                    // of k
+  int64_t groups = 1;            // of four warps that multiply
+  int64_t blocks = 1;            // that a multiprocessor holds at once
+  bool swap = false;             // b's columns fill the instruction's 64 rows
+  bool alternate = false;        // each group has tiles of its own; persistent
+  int64_t across = 1, down = 1;  // a patch of blocks: side by side they share a, below each other b
+  int64_t registers = 0;         // of a multiplying thread by setmaxnreg; 0: as launched
+  bool persistent = false;       // as many blocks as run at once, each of them over several tiles
+  int64_t splits = 1;            // of k
   int64_t stages = 0;
   kernels::HopperFinishing finishing = kernels::HopperFinishing::by_fours;
   int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
   int64_t columns_bytes = 0;  // likewise: of operands of one value a column, for each group
+  bool transposed = false;    // b, a constant, is kept with its lines along K
+  bool gated = false;         // of two products, half of the columns each
 
   static constexpr int64_t tile_k = 64;
   int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : 32); }
+  bool b_k_major(const CudaProblem& p) const { return transposed || p.b.k_major; }
   /// Groups of one tile; lines of 64 of the instruction's rows that each has, and its columns.
   int64_t sharing() const { return alternate ? 1 : groups; }
   int64_t rows() const { return (swap ? tile_n : tile_m) / (64 * sharing()); }
   int64_t columns() const { return swap ? tile_m : tile_n; }
   /// Whether the splits are a cluster; else their parts go through a workspace.
   bool cluster() const { return finishing == kernels::HopperFinishing::split_by_cluster; }
+  int64_t patch() const { return across * down; }
   /// Blocks of a cluster.
-  int64_t cluster_blocks() const { return (cluster() ? splits : 1) * (pair == kernels::HopperPair::none ? 1 : 2); }
-  /// Of y, or of pairs of tiles where blocks have those.
+  int64_t cluster_blocks() const { return (cluster() ? splits : 1) * patch(); }
+  /// Blocks that run at once on so many multiprocessors. A cluster lies within one of the groups that these come in, whose sizes
+  /// differ: of 132 an H100 has room for fewer than 44 clusters of three or 32 of four.
+  int64_t resident(int64_t multiprocessors) const {
+    const int64_t cluster = cluster_blocks(), usable = cluster < 3 ? multiprocessors : multiprocessors * 9 / 10;
+    return blocks * std::max<int64_t>(1, usable / cluster) * cluster;
+  }
+  /// Of y, or of patches of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;
   int64_t stage_bytes(const CudaProblem& p) const;
-  /// Of a stage, what two blocks share.
-  int64_t shared_operand_bytes(const CudaProblem& p) const;
+  /// Of a stage, what a block's own copies bring of it to it and its neighbours.
+  int64_t brought_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
-  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap" behind the tile, "a"
-  /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share, "c4" instead of
+  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap" or "t" (b transposed) behind the tile, "a"
+  /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share ("+b4": four), "c4" instead of
   /// "k4" where the splits are a cluster.
   std::string print() const;
 };

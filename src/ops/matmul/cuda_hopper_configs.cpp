@@ -10,7 +10,6 @@ namespace {
 
 using Finishing = kernels::HopperFinishing;
 using Kind = kernels::HopperOperandKind;
-using Pair = kernels::HopperPair;
 
 constexpr int64_t element = 2, chunk_bytes = 8192, tensor_map_step = 16, line_bytes = 128;
 
@@ -28,13 +27,13 @@ int64_t exchange_bytes(const HopperConfig& c) {
   return 8 * (c.swap ? 20 : part + 8) * 4;
 }
 
-/// Of all batches; where blocks are pairs, of both.
+/// Of all batches.
 int64_t tiles_of(const CudaProblem& p, const HopperConfig& c) {
   return divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches();
 }
 
 /// Parts of a team's results that are staged one after the other (HopperFinish::parts).
-int64_t staged_parts(const HopperConfig& c) { return c.rows() * (c.swap ? 1 : divide_up(c.columns(), 64)); }
+int64_t staged_parts(const HopperConfig& c) { return c.rows() * (c.swap ? 1 : divide_up(c.columns() / (c.gated ? 2 : 1), 64)); }
 
 /// HopperFinish::bytes.
 int64_t staging_bytes(const HopperConfig& c) {
@@ -84,6 +83,7 @@ std::vector<TileShape> every_tile() {
   for (const int64_t n : {160, 144, 128, 112, 96, 64}) all.push_back({192, n, 3, 1});
   for (const int64_t n : {128, 96, 64}) all.push_back({128, n, 1, 2});
   for (const int64_t n : {256, 224, 192, 160, 144, 128, 112, 96, 80, 72, 64}) all.push_back({64, n, 1, 2});
+  for (const int64_t n : {192, 144, 128, 112, 96, 80, 72, 64}) all.push_back({64, n, 1, 1});
   for (const int64_t n : {128, 112, 96}) all.push_back({128, n, 2, 1, false, true});
   for (const int64_t n : {192, 176, 160, 144}) all.push_back({128, n, 2, 1, false, true, 240});
   for (const int64_t n : {256, 192}) all.push_back({64, n, 2, 1, false, true});
@@ -96,6 +96,9 @@ std::vector<TileShape> every_tile() {
   }
   return all;
 }
+
+/// Of blocks that share operands: side by side, below each other.
+constexpr std::pair<int64_t, int64_t> patches[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
 
 /// Why a tensor map cannot describe an operand.
 std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch) {
@@ -138,12 +141,11 @@ bool fill_shared(const CudaProblem& p, const After& after, HopperConfig& c, cons
   return true;
 }
 
-/// Whether two blocks may share what c.pair says: there are two, and halves of it are whole 8 lines.
-bool pairs(const CudaProblem& p, const HopperConfig& c) {
-  const bool rows = c.pair == Pair::same_rows;
-  const int64_t lines = rows ? c.tile_m : c.tile_n;
-  if ((rows ? divide_up(p.n, c.tile_n) : divide_up(p.m, c.tile_m)) < 2) return false;
-  return rows ? !p.a.k_major || lines % 16 == 0 : !p.b.k_major || lines % 16 == 0;
+/// Whether blocks may share as c says: there are so many, and each one's part is whole 8 lines.
+bool shares(const CudaProblem& p, const HopperConfig& c) {
+  const auto whole = [](bool k_major, int64_t lines, int64_t blocks) { return !k_major || lines % (8 * blocks) == 0; };
+  return divide_up(p.n, c.tile_n) >= c.across && divide_up(p.m, c.tile_m) >= c.down && whole(p.a.k_major, c.tile_m, c.across) &&
+         whole(c.b_k_major(p), c.tile_n, c.down);
 }
 
 constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
@@ -152,7 +154,7 @@ constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
   const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.tile_k);
   std::vector<HopperConfig> ways{c};
-  if (c.alternate || c.registers > 0) return ways;
+  if (c.alternate || c.registers > 0 || c.gated) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
     const bool cluster = f <= most_cluster, none_empty = (f - 1) * divide_up(steps, f) < steps;
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
@@ -168,6 +170,29 @@ std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const
   return ways;
 }
 
+/// A tile with K split or not, blocks that share operands or not, over several tiles or one; each with its guess.
+void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu,
+              std::vector<std::pair<double, HopperConfig>>& ranked) {
+  const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;  // for a block, where persistent
+  for (HopperConfig& s : splits(p, after, c, gpu)) {
+    // Where no multiprocessor has two blocks of 64 rows, one takes all of its shared memory.
+    const bool two = tiles_of(p, s) * s.splits > gpu.info.multiprocessors;
+    if (!s.swap && s.tile_m == 64 && s.groups == 1 && two != (s.blocks == 2)) continue;
+    for (const auto& [across, down] : patches) {
+      s.across = across, s.down = down;
+      if (s.gated && s.patch() > 1) continue;
+      // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
+      if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
+      // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.
+      if (s.patch() > 2 && tiles_of(p, s) * s.splits > s.resident(gpu.info.multiprocessors)) continue;
+      s.persistent = false;
+      if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
+      s.persistent = true;
+      if (s.splits == 1 && s.patch() <= 2 && several) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
@@ -176,6 +201,10 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
   for (size_t i = 0; i < e.operands().size(); ++i) {
     const int64_t size = bytes(e.operands()[i].tensor.type, 1);
     const bool vectors = e.access(i + 1) == 1, rows = e.varies_by_row(i + 1);
+    if (e.operands()[i].input == EpilogueOperand::no_input && !e.operands()[i].memory) {
+      kinds.push_back(Kind::up);
+      continue;
+    }
     Kind kind = Kind::each;
     if (vectors && !rows && (size == 2 || size == 4)) kind = Kind::by_column;
     if (vectors && rows && size == 2 && !staged) kind = Kind::staged, staged = true;
@@ -184,25 +213,16 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
   return kinds;
 }
 
-int64_t HopperConfig::tiles_m(const CudaProblem& p) const {
-  return divide_up(divide_up(p.m, tile_m), pair == Pair::same_columns ? 2 : 1);
-}
+int64_t HopperConfig::tiles_m(const CudaProblem& p) const { return divide_up(divide_up(p.m, tile_m), down); }
 
-int64_t HopperConfig::tiles_n(const CudaProblem& p) const {
-  return divide_up(divide_up(p.n, tile_n), pair == Pair::same_rows ? 2 : 1);
-}
+int64_t HopperConfig::tiles_n(const CudaProblem& p) const { return divide_up(divide_up(p.n, tile_n), across); }
 
 int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
-  return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, p.b.k_major);
+  return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, b_k_major(p));
 }
 
-int64_t HopperConfig::shared_operand_bytes(const CudaProblem& p) const {
-  switch (pair) {
-    case Pair::same_rows: return operand_bytes(tile_m, p.a.k_major);
-    case Pair::same_columns: return operand_bytes(tile_n, p.b.k_major);
-    case Pair::none: break;
-  }
-  return 0;
+int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
+  return operand_bytes(tile_m, p.a.k_major) / across + operand_bytes(tile_n, b_k_major(p)) / down;
 }
 
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
@@ -217,30 +237,31 @@ int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
 }
 
 std::string HopperConfig::print() const {
-  return fmt::format("{}x{}x{}{} g{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k, swap ? " swap" : "", groups,
-                     alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
-                     pair == Pair::same_rows      ? " +a"
-                     : pair == Pair::same_columns ? " +b"
-                                                  : "",
-                     stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits);
+  const auto shared = [](std::string_view name, int64_t blocks) {
+    return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
+  };
+  return fmt::format("{}x{}x{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k,
+                     swap         ? " swap"
+                     : transposed ? " t"
+                                  : "",
+                     groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "", shared("a", across),
+                     shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits);
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
-  const std::string_view pair = c.pair == Pair::same_rows ? "same_rows" : c.pair == Pair::same_columns ? "same_columns" : "none";
   return fmt::format(
       "HopperTile<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, "
-      ".alternate = {}, .pair = HopperPair::{}, .registers = {}}}>",
-      expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, p.b.k_major, c.swap, c.alternate, pair,
-      c.registers);
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}}}>",
+      expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, c.b_k_major(p), c.swap, c.alternate, c.across,
+      c.down, c.registers);
 }
 
-// The constants were fitted to the times of 1,800 kernels of 18 problems on an H100 (bench_gpu gemm_every), so that what is
+// The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), so that what is
 // fastest stands among the first.
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const device::cuda::DeviceInfo& i = gpu.info;
-  const int64_t multiprocessors = std::max(1, i.multiprocessors);
+  const int64_t all = std::max(1, i.multiprocessors), multiprocessors = c.resident(all) / c.blocks;
   const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
   const int64_t count = tiles_of(p, c) * c.splits;
   const int64_t steps = divide_up(divide_up(p.k, c.tile_k), c.splits), stage = c.stage_bytes(p);
@@ -251,26 +272,25 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   // what the copies bring, and of the copies' way.
   const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
   const double read = 16 + columns / 4;
-  const double step = std::max({4 * blocks_of_64 * std::max(columns / 2, read) / 0.833,
-                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128), real(stage) / 52.8});
+  const double step = std::max({4 * blocks_of_64 * std::max(columns / 2, read) / 0.962,
+                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128), real(stage) / 67.4});
   // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
-  const double end = 227 + area / real(c.sharing()) / 4.37;
-  const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 173 : 1200)) / real(together);
+  const double end = 416 + area / real(c.sharing()) / 2.75;
+  const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);
   const double compute = (real(each) * (real(steps) * step + beside) + (c.alternate ? end : 0)) / clocks_a_us;
 
-  const double spared = c.pair == Pair::none ? 0 : real(c.shared_operand_bytes(p)) / 2;
-  const double from_l2 = real(count * steps) * (real(stage) - spared) / (42.3 * real(multiprocessors) * clocks_a_us);
+  const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (44 * real(all) * clocks_a_us);
   const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
-  const double flying = real(std::min(count, multiprocessors) * together * (c.stages - 1) * stage);  // bytes, for 1.44 us each
-  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.44);
+  const double flying = real(std::min(count, multiprocessors) * together * (c.stages - 1) * stage);  // bytes, for 1.96 us each
+  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.96);
   const double longest = std::max({compute, from_l2, memory});
 
-  double us = 0.7 + longest + 0.139 * (compute + from_l2 + memory - longest);
-  if (c.pair != Pair::none && !c.cluster()) us += 0.7;
+  double us = 0.87 + longest + 0.175 * (compute + from_l2 + memory - longest);
+  if (c.patch() > 1 && !c.cluster()) us += c.patch() == 2 ? 0.79 : 0.16;
   if (c.cluster()) {
     // Large clusters, and many of them, begin late; sums go from block to block.
-    us += 0.23 + 0.558 * real(count * c.splits) / real(multiprocessors * together);
-    us += area * 4 * real(c.splits - 1) / real(c.splits) / (7.9 * clocks_a_us) * real(each) / real(together);
+    us += 0.3 + 0.623 * real(count * c.splits) / real(multiprocessors * together);
+    us += area * 4 * real(c.splits - 1) / real(c.splits) / (14.5 * clocks_a_us) * real(each) / real(together);
   } else if (c.splits > 1) {
     us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
   }
@@ -292,20 +312,16 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
     if (t.swap && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
     if (!t.swap && p.m <= t.m / 2) continue;
-    HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, Pair::none, t.registers};
-    if (after.in_registers) c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.tile_n);
-    if (!fill_shared(p, after, c, gpu)) continue;
-    const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;  // for a block, where persistent
-    for (HopperConfig& s : splits(p, after, c, gpu)) {
-      for (const Pair pair : {Pair::none, Pair::same_rows, Pair::same_columns}) {
-        s.pair = pair;
-        // Pairs split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
-        if (pair != Pair::none && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !pairs(p, s))) continue;
-        s.persistent = false;
-        if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
-        s.persistent = true;
-        if (s.splits == 1 && several) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
-      }
+    for (const bool transposed : {false, true}) {
+      // Chunks of 64 columns are copied whole: a tile of others takes less where b's lines run along K.
+      if (transposed && (!p.weights.valid() || t.swap || t.n % 64 == 0)) continue;
+      HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
+      c.transposed = transposed, c.gated = p.gated;
+      // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
+      if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
+      if (after.in_registers)
+        c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.gated ? c.tile_n / 2 : c.tile_n);
+      if (fill_shared(p, after, c, gpu)) add_ways(p, after, c, gpu, ranked);
     }
   }
   if (ranked.empty())

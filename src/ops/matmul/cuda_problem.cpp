@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/core/strides.h"
+#include "ops/matmul/gated_product.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -73,7 +74,8 @@ double CudaProblem::moved_bytes() const {
   };
   const double element = static_cast<double>(bytes(type, 1)), depth = static_cast<double>(k);
   const double of_a = image_bytes > 0 ? image_bytes : element * depth * matrices(a) * static_cast<double>(m);
-  return of_a + element * depth * matrices(b) * static_cast<double>(n) + static_cast<double>(epilogue.moved_bytes());
+  const double unwritten = gated ? element * static_cast<double>(m) * static_cast<double>(n / 2) : 0;
+  return of_a + element * depth * matrices(b) * static_cast<double>(n) + static_cast<double>(epilogue.moved_bytes()) - unwritten;
 }
 
 BoundTensor MatrixResult::view(const BoundTensor& t) const {
@@ -122,7 +124,9 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
   const BoundNode& b = product.bound;
   const auto [geometry, result] = cuda_geometry(product, b.inputs[0], b.inputs[1], b.outputs[0]);
   if (auto why = uncountable(geometry)) return *why;
+  const int64_t up = node.node->get_int(gate_attribute, 0);  // the program's input that is the second product; 0: there is one
   std::vector<EpilogueOperand> operands = epilogue_operands(b, 2);
+  if (up > 0) operands.insert(operands.begin() + up - 1, {BoundTensor{.type = b.inputs[0].type, .shape = b.outputs[0].shape}});
   for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
   const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
   if (program.type(0) != DType::f32)
@@ -133,9 +137,19 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
   CudaProblem r{geometry};
   r.type = r.type_b = b.inputs[0].type;
   r.constant_b = b.inputs[1].constant.valid();
+  if (up > 0) {
+    r.gated = true;
+    r.n = b.inputs[1].shape.back();
+    if (r.n != 2 * result.y.shape.back() || r.n % 128 != 0 || product.alpha != 1)
+      return refuse(Reason::wrong_shape, "{} columns of two products, gated ones make whole 128", r.n);
+  }
+  const bool repeats = std::ranges::all_of(r.b.batch, [](int64_t step) { return step == 0; });
+  if (repeats && b.inputs[1].strides.empty() && b.inputs[1].shape == Shape{r.k, r.n} &&
+      b.inputs[1].constant.shape() == Shape{r.k, r.n} && r.b.outer == 1)
+    r.weights = b.inputs[1].constant;
   r.epilogue = std::move(*made);
   r.problem = product.problem;
-  Key key(r.epilogue.text());
+  Key key((up > 0 ? fmt::format("gated{} ", up) : "") + r.epilogue.text());
   add_operand(key, 'a', b.inputs[0]);
   add_operand(key, 'b', b.inputs[1]);
   r.problem.epilogue = key.text();

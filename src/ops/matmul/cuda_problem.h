@@ -50,7 +50,9 @@ struct CudaProblem : CudaGeometry {
   // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
   bool row_sums = false, fused_multiply_add = true;
   bool constant_b = false;  // no kernel writes it
+  Tensor weights;           // b where it is a constant whose matrix lies dense as [K, N], and batches repeat it; else not valid()
   double image_bytes = 0;   // of a, where it is an image whose windows a convolution reads; 0: a matrix
+  bool gated = false;       // n: of two products, 64 columns of the second behind every 64 of the first (gated_product.h)
   double flops() const {
     return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

@@ -77,18 +77,24 @@ TEST(HopperConfigs, have_what_was_the_fastest_among_the_first_eight) {
     int64_t m, n, k;
     std::vector<std::string> fastest;
   } problems[] = {
-      {512, 4608, 1152, {"128x160x64 g2 s5 b1 k1", "128x144x64 g2 s5 b1 k1"}},
-      {512, 1152, 4608, {"256x64x64 g2 s5 b1 c3", "128x112x64 g2 +b s7 b1 c2", "128x96x64 g2 +b s7 b1 c2"}},
-      {512, 3456, 1152, {"128x112x64 g2 s6 b1 k1"}},
+      {512, 4608, 1152, {"128x144x64 t g2 s6 b1 k1"}},
+      {512, 1152, 4608, {"128x96x64 t g2 +b4 s8 b1 c2", "128x96x64 t g2 +a +b s8 b1 c2"}},
+      {512, 3456, 1152, {"128x112x64 t g2 s6 b1 k1", "128x112x64 t g2 +b s6 b1 k1"}},
+      {512, 1152, 1152, {"64x96x64 t g1 +b s10 b1 k1", "64x96x64 t g1 +a4 s10 b1 k1", "64x80x64 t g1 s12 b1 k1"}},
+      {197, 3072, 768, {"64x96x64 t g1 s10 b1 k1"}},
       {48, 4096, 4096, {"48x64x64 swap g1 s7 b2 c2"}},
       {2, 4096, 4096, {"8x64x64 swap g1 s12 b2 k1"}},
       {2, 1024, 4000, {"8x64x64 swap g1 s12 b2 c4"}},
       {34, 4096, 11008, {"40x64x64 swap g1 s8 b2 c2"}},
-      {3072, 768, 3072, {"192x112x64 g3 +b s5 b1 k1", "192x128x64 g3 s5 b1 k1", "128x192x64 g2 s5 b1 k1"}},
+      {3072, 768, 3072, {"192x96x64 t g3 +a s5 b1 k1"}},
       {4096, 512, 1408, {"128x128x64 g2 s6 b1 k1"}},
+      {2048, 2048, 2048, {"128x256x64 g2 +b s4 b1 k1"}},
+      {4096, 4096, 4096, {"128x256x64 g2 +b s4 b1p k1", "256x128x64 g2 +a s4 b1p k1"}},
   };
   for (const auto& p : problems) {
-    const auto configs = *configs_of(product_of(DType::f16, p.m, p.n, p.k));
+    Trial t = product_of(DType::f16, p.m, p.n, p.k);
+    t.bound.inputs[1].constant = Tensor::empty(DType::f16, {p.k, p.n});
+    const auto configs = *configs_of(std::move(t));
     const auto end = configs.begin() + std::min<std::ptrdiff_t>(8, std::ssize(configs));
     EXPECT_TRUE(std::any_of(configs.begin(), end,
                             [&](const HopperConfig& c) { return std::ranges::find(p.fastest, c.print()) != p.fastest.end(); }))

@@ -1,0 +1,189 @@
+#include "plan/gated_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "base/by_threads.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "graph/fused.h"
+#include "ops/core/machine.h"
+#include "ops/cuda/gpu.h"
+#include "ops/matmul/gated_product.h"
+
+namespace smelt::plan {
+namespace {
+
+/// The weights of both take memory that the model's own do not, so that what is as fast either way stays apart.
+constexpr double clearly_less = 0.98;
+
+bool is_product(const Step& step) {
+  const Node& n = *step.node;
+  return step.kind == StepKind::kernel && (n.is("MatMul", smelt_domain) || n.is("MatMul")) && n.get_int("transA", 0) == 0 &&
+         n.get_int("transB", 0) == 0 && n.get_float("alpha", 1) == 1 && n.get_int(ops::matmul::gate_attribute, 0) == 0;
+}
+
+bool has_no_program(const Segment& s, const Step& step) {
+  const DType type = s.tensor(step.outputs[0]).type;
+  return step.inputs.size() == 2 && (!step.node->program || *step.node->program == expr::conversion(accumulator(type), type));
+}
+
+/// Whether one step alone reads the tensor, and no caller.
+bool is_read_once(const Segment& s, TensorIndex t) {
+  int64_t readers = std::ranges::count(s.results, t, &Port::tensor) * 2;
+  for (const Step& step : s.steps) readers += std::ranges::count(step.inputs, t);
+  return readers == 1;
+}
+
+ops::Offer offer_of(const Segment& s, const Step& step, Context& context) {
+  return ops::offer(bound_node(s, step, &context.weights), context.tuner.machine());
+}
+
+}  // namespace
+
+struct GatedProducts::Pair {
+  size_t gate = 0, up = 0;  // steps
+  size_t input = 0;         // of the gate's, that is up's result
+};
+
+namespace {
+
+/// Weights that one product of both can have: matrices of one shape, type and whole chunks of columns.
+bool fits(const BoundValue& gate, const BoundValue& up) {
+  return gate.constant.valid() && up.constant.valid() && gate.constant.rank() == 2 && gate.shape == up.shape &&
+         gate.shape == gate.constant.shape() && up.shape == up.constant.shape() && gate.strides.empty() && up.strides.empty() &&
+         gate.type == up.type && (gate.type == DType::f16 || gate.type == DType::bf16) &&
+         gate.shape[1] % ops::matmul::gate_columns == 0;
+}
+
+}  // namespace
+
+Tensor GatedProducts::weights(const Segment& s, const Step& gate, const Step& up) {
+  const std::lock_guard lock(mutex_);
+  Tensor& both = weights_[gate.id];
+  if (!both.valid()) both = ops::matmul::gated_weights(s.tensor(gate.inputs[1]).constant, s.tensor(up.inputs[1]).constant);
+  return both;
+}
+
+GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair, const Step& one, Context& context,
+                                              bool may_measure) {
+  const Step &gate = s.steps[pair.gate], &up = s.steps[pair.up];
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto d = decided_.find(gate.id); d != decided_.end()) return d->second;
+  }
+  struct Priced {
+    ops::BoundNode node;
+    ops::Offer offer;
+  };
+  std::vector<Priced> all;  // one, the gate, up
+  for (const Step* step : {&one, &gate, &up})
+    all.push_back({bound_node(s, *step, &context.weights), offer_of(s, *step, context)});
+  Decision d;
+  if (all[0].offer.candidates.empty()) {
+    d.times = nullptr;
+  } else {
+    const std::string name = fmt::format("{} | {} + {}", all[0].offer.problem, all[1].offer.problem, all[2].offer.problem);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = by_problem_.find(name); known != by_problem_.end()) return decided_[gate.id] = known->second;
+    }
+    tune::Tuner& tuner = context.tuner;
+    FusedTimes times{.fused_us = tuner.estimate_us(all[0].offer),
+                     .apart_us = tuner.estimate_us(all[1].offer) + tuner.estimate_us(all[2].offer),
+                     .measured = false};
+    if (may_measure && tuner.measures() && !tuner.has_pinned() && std::isfinite(times.fused_us) && tuner.machine().gpu->device &&
+        !tuner.time_is_up()) {
+      std::vector<ops::Candidate> candidates;
+      for (const Priced& p : all)
+        for (const size_t c : tuner.needed(p.offer)) candidates.push_back(p.offer.candidates[c]);
+      const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
+      by_threads(cores, candidates.size(), [&](size_t i) {
+        try {
+          candidates[i].prepare();
+        } catch (const Error& e) {  // measuring it says so, and leaves it out
+          info("{} {}: {}", candidates[i].tactic, candidates[i].config, e.what());
+        }
+      });
+      double us[3];
+      for (size_t i = 0; i < 3; ++i) us[i] = tuner.time_us(all[i].node, all[i].offer);
+      if (!tuner.time_is_up()) times = {.fused_us = us[0], .apart_us = us[1] + us[2]};
+    }
+    times.runs_apart = times.fused_us >= clearly_less * times.apart_us;
+    if (tuner.has_pinned()) times.runs_apart = !tuner.pinned_for(all[0].offer.problem);  // as the plan's build decided
+    info("the gate '{}' takes {:.1f} µs with what it gates, {:.1f} µs apart: they run {}", gate.node->name, times.fused_us,
+         times.apart_us, times.runs_apart ? "apart" : "as one");
+    d = {std::make_shared<const FusedTimes>(times), !times.runs_apart};
+    const std::lock_guard lock(mutex_);
+    by_problem_.try_emplace(name, d);
+  }
+  const std::lock_guard lock(mutex_);
+  return decided_.try_emplace(gate.id, d).first->second;
+}
+
+void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
+  const auto& gpu = context.tuner.machine().gpu;
+  if (!gpu || gpu->info.major != 9) return;  // the kernel is Hopper's alone
+  std::map<TensorIndex, size_t> makers;
+  for (size_t i = 0; i < s.steps.size(); ++i)
+    for (const TensorIndex t : s.steps[i].outputs) makers[t] = i;
+  const auto pair_of = [&](size_t gate) -> std::optional<Pair> {
+    const Step& step = s.steps[gate];
+    if (!is_product(step) || !step.node->program || step.outputs.size() != 1) return std::nullopt;
+    for (size_t i = 2; i < step.inputs.size(); ++i) {
+      const auto made = makers.find(step.inputs[i]);
+      if (made == makers.end()) continue;
+      const Step& up = s.steps[made->second];
+      const BoundValue &y = s.tensor(step.outputs[0]), &gated = s.tensor(step.inputs[i]);
+      if (is_product(up) && has_no_program(s, up) && up.inputs[0] == step.inputs[0] && is_read_once(s, step.inputs[i]) &&
+          fits(s.tensor(step.inputs[1]), s.tensor(up.inputs[1])) && y.shape == gated.shape && gated.strides.empty() &&
+          y.strides.empty() && gated.type == s.tensor(step.inputs[1]).type)
+        return Pair{gate, made->second, i};
+    }
+    return std::nullopt;
+  };
+  std::vector<size_t> gone;
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const auto pair = pair_of(i);
+    if (!pair) continue;
+    Step one;
+    one.id = s.steps[i].id;
+    BoundValue w;
+    w.constant = weights(s, s.steps[i], s.steps[pair->up]);
+    w.type = w.constant.type(), w.shape = w.constant.shape();
+    w.fixed_layout = true;
+    const TensorIndex both = add_tensor(s, std::move(w));
+    one.inputs = s.steps[i].inputs;
+    one.inputs[1] = both;
+    one.inputs.erase(one.inputs.begin() + static_cast<std::ptrdiff_t>(pair->input));
+    one.outputs = s.steps[i].outputs;
+    Node node = *s.steps[i].node;
+    node.domain = smelt_domain;
+    // The program's input 0 is the gate's sum, and its operands are those inputs that are there.
+    int64_t input = 1;
+    for (size_t k = 2; k < pair->input; ++k) input += s.steps[i].inputs[k] == absent ? 0 : 1;
+    node.attrs[ops::matmul::gate_attribute] = input;
+    node.sources.insert(node.sources.end(), s.steps[pair->up].node->sources.begin(), s.steps[pair->up].node->sources.end());
+    std::ranges::sort(node.sources);
+    node.sources.erase(std::unique(node.sources.begin(), node.sources.end()), node.sources.end());
+    one.node = std::make_shared<const Node>(std::move(node));
+    const Decision d = decide(s, *pair, one, context, may_measure);
+    if (!d.one) {
+      const std::lock_guard lock(mutex_);
+      weights_.erase(one.id);
+    }
+    one.fused = d.times;
+    if (d.one)
+      s.steps[i] = std::move(one), gone.push_back(pair->up);
+    else if (d.times)
+      s.steps[i].fused = d.times;
+  }
+  std::ranges::sort(gone, std::greater<>());
+  for (const size_t at : gone) s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+}  // namespace smelt::plan

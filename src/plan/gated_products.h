@@ -1,0 +1,37 @@
+// Whether a gate and what it gates are one product: two products of one input of which one has the other in its program.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "plan/context.h"
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// Replaces such pairs of steps of a GPU's plan by one step (ops/matmul/gated_product.h) where a kernel takes it and is clearly
+/// faster than both: measured, or estimated at level 0 and for shapes that a run meets first. The weights of both are put side by
+/// side here, once for all shapes. A pair is decided once. Thread-safe.
+class GatedProducts {
+ public:
+  /// After joined_products.h, before strided_views.h.
+  void apply(Segment& s, Context& context, bool may_measure);
+
+ private:
+  struct Decision {
+    std::shared_ptr<const FusedTimes> times;
+    bool one = false;
+  };
+  struct Pair;
+  Tensor weights(const Segment& s, const Step& gate, const Step& up);
+  Decision decide(const Segment& s, const Pair& pair, const Step& one, Context& context, bool may_measure);
+
+  std::mutex mutex_;
+  std::map<NodeId, Decision> decided_;          // by the gate's node
+  std::map<std::string, Decision> by_problem_;  // of all three
+  std::map<NodeId, Tensor> weights_;
+};
+
+}  // namespace smelt::plan

@@ -7,13 +7,12 @@
 #include <functional>
 #include <optional>
 
-#include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/fused.h"
-#include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
+#include "plan/prepare_candidates.h"
 
 namespace smelt::plan {
 namespace {
@@ -101,14 +100,7 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
       std::vector<ops::Candidate> candidates;
       for (const Priced& p : all)
         for (const size_t c : tuner.needed(p.offer)) candidates.push_back(p.offer.candidates[c]);
-      const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
-      by_threads(cores, candidates.size(), [&](size_t i) {
-        try {
-          candidates[i].prepare();
-        } catch (const Error& e) {  // measuring it says so, and leaves it out
-          info("{} {}: {}", candidates[i].tactic, candidates[i].config, e.what());
-        }
-      });
+      prepare_candidates(candidates, context);
       double us[3];
       for (size_t i = 0; i < 3; ++i) us[i] = tuner.time_us(all[i].node, all[i].offer);
       if (!tuner.time_is_up()) times = {.fused_us = us[0], .apart_us = us[1] + us[2]};

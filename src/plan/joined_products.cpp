@@ -8,12 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/fused.h"
-#include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
+#include "plan/prepare_candidates.h"
 #include "plan/strided_views.h"
 
 namespace smelt::plan {
@@ -341,14 +340,7 @@ class JoinedProducts::Pass {
     for (const auto& [problem, p] : all)
       if (const std::vector<size_t> needed = context_.tuner.needed(p.offer); needed.size() > 1)
         for (size_t c : needed) candidates.push_back(p.offer.candidates[c]);
-    const int cores = context_.options.threads > 0 ? context_.options.threads : ops::usable_cores();
-    by_threads(cores, candidates.size(), [&](size_t i) {
-      try {
-        candidates[i].prepare();
-      } catch (const Error& e) {  // measuring it says so, and leaves it out
-        info("{} {}: {}", candidates[i].tactic, candidates[i].config, e.what());
-      }
-    });
+    prepare_candidates(candidates, context_);
   }
 
   static std::string entry(const Node& n) { return fmt::format("products {}", n.name); }

@@ -28,7 +28,8 @@ bool is_product(const Step& step) {
 
 bool has_no_program(const Segment& s, const Step& step) {
   const DType type = s.tensor(step.outputs[0]).type;
-  return step.inputs.size() == 2 && (!step.node->program || *step.node->program == expr::conversion(accumulator(type), type));
+  const std::optional<expr::Program>& program = step.node->program;
+  return step.inputs.size() == 2 && (!program || program == expr::conversion(accumulator(type), type));
 }
 
 /// Whether one step alone reads the tensor, and no caller.

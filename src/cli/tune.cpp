@@ -9,7 +9,7 @@
 #include "cli/common.h"
 #include "profile/inputs.h"
 #include "report/tuned.h"
-#include "tune/product_text.h"
+#include "tune/problem_text.h"
 
 namespace smelt::cli {
 namespace {
@@ -29,7 +29,7 @@ std::vector<std::string> problems_in(const std::string& path) {
     const std::string text = stripped(line.substr(0, line.find('#')));
     if (text.empty()) continue;
     try {
-      tune::parse_product(text);
+      tune::parse_problem(text);
     } catch (const Error& e) {
       throw Error(fmt::format("{}:{}: {}", path, number, e.what()), e.next(), e.code());
     }
@@ -40,8 +40,6 @@ std::vector<std::string> problems_in(const std::string& path) {
   return problems;
 }
 
-bool is_problem(const std::string& text) { return text.starts_with("gemm:") || text == "gemm"; }
-
 }  // namespace
 
 Action add_tune(CLI::App& app) {
@@ -51,18 +49,19 @@ Action add_tune(CLI::App& app) {
     bool all = false;
   };
   auto a = std::make_shared<Arguments>();
-  app.add_option(
-         "what", a->what,
-         "Problems, gemm:TYPE:MxNxK[:LAYOUT[:EPILOGUE]], as gemm:f16:48x4096x4096:rcr:bias+relu, or files with one a line")
+  app.add_option("what", a->what,
+                 "Problems, gemm:TYPE:MxNxK[:LAYOUT[:EPILOGUE]], as gemm:f16:48x4096x4096:rcr:bias+relu, or "
+                 "conv:TYPE:X,W[:GEOMETRY[:LAYOUT[:EPILOGUE]]], as conv:f16:1x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu, or files "
+                 "with one a line")
       ->type_name("PROBLEM|FILE");
   app.add_option("--from", a->from, "Every matrix product of this model, as its plan runs it")->type_name("FILE");
   app.add_option("--shapes", a->shapes_text, "Extents of the model's symbolic inputs, as x:1x128; 1 where not given")
       ->type_name("SPEC");
   app.add_option("--csv", a->csv_file, "Write the table there, as comma-separated values; - for standard output")
       ->type_name("FILE");
-  app.add_option(
-         "--plot", a->plot,
-         "Write a drawing there (SVG): the time over M from 1 to 512 of the first problem, and all candidates under the roof")
+  app.add_option("--plot", a->plot,
+                 "Write a drawing there (SVG): the time over M from 1 to 512 of the first problem (over 1 to 64 images), and all "
+                 "candidates under the roof")
       ->type_name("FILE");
   app.add_flag("--all", a->all, "Also what was not measured, and why");
   add_build_options(app, *a);
@@ -70,7 +69,7 @@ Action add_tune(CLI::App& app) {
   return [a] {
     std::vector<std::string> problems;
     for (const std::string& what : a->what) {
-      if (is_problem(what))
+      if (tune::is_problem(what))
         problems.push_back(what);
       else
         std::ranges::copy(problems_in(what), std::back_inserter(problems));

@@ -21,6 +21,12 @@
 namespace smelt::report {
 namespace {
 
+bool is_product(const ops::BoundNode& b) {
+  const Node& n = *b.node;
+  return n.is("MatMul") || n.is("Gemm") || n.is("MatMul", smelt_domain) || n.is("QLinearMatMul", smelt_domain) ||
+         n.is("QLinearMatMul") || n.is("MatMulInteger");
+}
+
 /// Measures one after the other, with one tuner.
 class Bench {
  public:
@@ -56,6 +62,11 @@ class Bench {
     p.type = node.inputs[0].type;
     p.floor_us = roof_.floor_us(p.bytes, p.flops, p.type);
     const Shape& a = node.inputs[0].shape;
+    if (!is_product(node)) {
+      p.rows = "images", p.m = a[0], p.n = node.outputs[0].shape[1];
+      p.k = p.n == 0 ? 0 : elements(node.inputs[1].shape) / p.n;
+      return p;
+    }
     p.n = node.outputs[0].shape.back();
     p.k = elements(a) == 0 ? 0 : node.node->get_int("transA", 0) ? a[a.size() - 2] : a.back();
     p.m = p.k == 0 ? 0 : elements(a) / p.k;
@@ -83,12 +94,6 @@ class Bench {
   profile::Roof roof_;
   std::function<void(const std::string&)> note_;
 };
-
-bool is_product(const ops::BoundNode& b) {
-  const Node& n = *b.node;
-  return n.is("MatMul") || n.is("Gemm") || n.is("MatMul", smelt_domain) || n.is("QLinearMatMul", smelt_domain) ||
-         n.is("QLinearMatMul") || n.is("MatMulInteger");
-}
 
 void add_products_of(const std::string& path, Bench& bench, std::vector<TunedProduct>& all) {
   plan::Context& context = bench.context();
@@ -125,24 +130,22 @@ std::string vendor_name(const Options& options) { return plan::on_gpu(options) ?
 
 std::vector<TunedProduct> tune_products(const std::vector<std::string>& problems, const std::string& from, const Options& options,
                                         const std::function<void(const std::string&)>& note) {
-  std::vector<tune::ProductText> texts;
-  for (const std::string& text : problems) texts.push_back(tune::parse_product(text));  // all of them, before any is measured
+  std::vector<tune::ProblemText> texts;
+  for (const std::string& text : problems) texts.push_back(tune::parse_problem(text));  // all of them, before any is measured
   Bench bench(options, note);
   std::vector<TunedProduct> all;
-  for (const tune::ProductText& text : texts) all.push_back(bench.measure(tune::print(text), tune::product_node(text).bound));
+  for (const tune::ProblemText& text : texts) all.push_back(bench.measure(text.name, text.node.bound));
   if (!from.empty()) add_products_of(from, bench, all);
   return all;
 }
 
 std::vector<TunedProduct> tune_over_rows(const std::string& problem, const std::vector<int64_t>& rows, const Options& options,
                                          const std::function<void(const std::string&)>& note) {
-  tune::ProductText text = tune::parse_product(problem);
   Bench bench(options, note);
   std::vector<TunedProduct> all;
-  for (int64_t m : rows) {
-    text.m = m;
-    const tune::ProductNode node = tune::product_node(text);
-    all.push_back(bench.measure(tune::print(text), node.bound));
+  for (const int64_t m : rows) {
+    const tune::ProblemText text = tune::parse_problem(problem, m);
+    all.push_back(bench.measure(text.name, text.node.bound));
   }
   return all;
 }
@@ -203,7 +206,9 @@ void write_tuning_plot(const std::string& path, const std::vector<std::string>& 
   const std::string first = !problems.empty()
                                 ? problems.front()
                                 : tune::print({.type = products.at(0).type, .m = 1, .n = products[0].n, .k = products[0].k});
-  const std::vector<TunedProduct> over_rows = tune_over_rows(first, {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, options, note);
+  std::vector<int64_t> rows{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  if (first.starts_with("conv")) rows.resize(7);
+  const std::vector<TunedProduct> over_rows = tune_over_rows(first, rows, options, note);
   write_text(path, tuning_svg(over_rows, products, known_roof(options)));
 }
 

@@ -1,4 +1,4 @@
-// Single products by every kernel that runs them, measured: what `smelt tune` prints.
+// Single products and convolutions by every kernel that runs them, measured: what `smelt tune` prints.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@
 
 namespace smelt::report {
 
-/// One product, measured.
+/// One product or convolution, measured.
 struct TunedProduct {
   std::string name;     // as it was asked for, or the node of a model
   std::string problem;  // the cache's key
   DType type = DType::f32;
-  int64_t m = 0, n = 0, k = 0;
+  int64_t m = 0, n = 0, k = 0;  // of a convolution images, output channels, products to a sum
+  std::string rows = "M";       // what m counts: M or images
   double bytes = 0, flops = 0;
   double floor_us = 0;                 // of its bytes or operations at the machine's ceilings; 0: these are not known
   std::vector<tune::Timing> timings;   // fastest first
@@ -30,11 +31,11 @@ struct TunedProduct {
 };
 
 /// Measures products with what the options say (device, threads, tactics, tuning level, cache): each of `problems`
-/// (tune/product_text.h), and all products of the model at `from`, if one is named. `note` is told what is measured now.
+/// (tune/problem_text.h), and all products of the model at `from`, if one is named. `note` is told what is measured now.
 /// Throws Error (usage) for a text that is no problem.
 std::vector<TunedProduct> tune_products(const std::vector<std::string>& problems, const std::string& from, const Options& options,
                                         const std::function<void(const std::string&)>& note = {});
-/// The problem at so many rows each.
+/// The problem at so many rows each, a convolution at so many images.
 std::vector<TunedProduct> tune_over_rows(const std::string& problem, const std::vector<int64_t>& rows, const Options& options,
                                          const std::function<void(const std::string&)>& note = {});
 
@@ -49,7 +50,8 @@ std::string vendor_name(const Options& options);
 std::string tuning_svg(const std::vector<TunedProduct>& over_rows, const std::vector<TunedProduct>& products,
                        const profile::Roof& roof);
 
-/// Measures the first problem, or product, over M from 1 to 512, and writes both drawings to `path`.
+/// Measures the first problem, or product, over M from 1 to 512, a convolution over 1 to 64 images, and writes both drawings to
+/// `path`.
 void write_tuning_plot(const std::string& path, const std::vector<std::string>& problems,
                        const std::vector<TunedProduct>& products, const Options& options,
                        const std::function<void(const std::string&)>& note = {});

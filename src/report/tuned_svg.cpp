@@ -103,8 +103,10 @@ std::string over_rows_panel(const std::vector<TunedProduct>& products, const std
     if (p.floor_us > 0) us.take(p.floor_us), floor.emplace_back(p.m, p.floor_us);
   }
   if (m.empty() || us.empty()) return "";
-  Panel panel(0, m, us, fmt::format("Time over M: N = {}, K = {}, {}", products[0].n, products[0].k, name(products[0].type)),
-              "rows (M)", "time");
+  Panel panel(
+      0, m, us,
+      fmt::format("Time over {}: N = {}, K = {}, {}", products[0].rows, products[0].n, products[0].k, name(products[0].type)),
+      products[0].rows == "M" ? "rows (M)" : products[0].rows, "time");
   for (double v = 1; v <= m.high; v *= 2)
     if (v >= m.low) panel.x_mark(v, fmt::format("{:.0f}", v));
   panel.y_marks(Unit::us);
@@ -112,7 +114,8 @@ std::string over_rows_panel(const std::vector<TunedProduct>& products, const std
   for (const auto& [tactic, points] : lines) {
     panel.line(points, colour.at(tactic));
     for (const auto& [px, py] : points)
-      panel.point(px, py, colour.at(tactic), fmt::format("{}, M = {:.0f}: {}", tactic, px, format(py, Unit::us)), true);
+      panel.point(px, py, colour.at(tactic),
+                  fmt::format("{}, {} = {:.0f}: {}", tactic, products[0].rows, px, format(py, Unit::us)), true);
   }
   return panel.svg;
 }

@@ -1,12 +1,11 @@
-// A matrix product by a line of text, for `smelt tune`: no model is needed to measure what runs it.
+// A matrix product by a line of text (tune/problem_text.h).
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "ops/core/tactic.h"
+#include "tune/problem_text.h"
 
 namespace smelt::tune {
 
@@ -28,14 +27,7 @@ struct ProductText {
 ProductText parse_product(std::string_view text);
 std::string print(const ProductText& p);
 
-/// The function of one argument that an epilogue calls by this name. Throws Error (usage), which lists those that there are.
-expr::Fn epilogue_function(std::string_view name);
-
 /// The product as a step that kernels are offered for. Its weights are random numbers.
-struct ProductNode {
-  std::shared_ptr<const Node> node;
-  ops::BoundNode bound;
-};
-ProductNode product_node(const ProductText& p);
+ProblemNode product_node(const ProductText& p);
 
 }  // namespace smelt::tune

@@ -1,4 +1,4 @@
-"""smelt tune: products measured on the processor, as a table, CSV, JSON and a drawing."""
+"""smelt tune: products and convolutions measured on the processor, as a table, CSV, JSON and a drawing."""
 import csv
 import json
 import pathlib
@@ -62,6 +62,48 @@ def test_a_file_has_a_problem_a_line(command, tmp_path):
     assert f"{file}:2: the problem 'gemm:f32:2x64': expected the sizes MxNxK, found '2x64'" in said
     file.write_text("# nothing\n")
     assert "it names no problem" in command("tune", file, code=2).stderr
+
+
+CONV = "conv:f32:1x16x10x12,24x16x3x3:s1p1:nhwc:bias+relu"
+
+
+def test_convolutions_of_every_kind_run(command):
+    rows = rows_of(command, CONV)
+    assert rows[0]["problem"].startswith("conv:f32>f32:1x16x10x12,24x16x3x3:s1p1:nhwc:")
+    assert all(r["product"] == CONV and r["flops_per_s"] == pytest.approx(2 * 24 * 16 * 9 * 120 / r["us"] * 1e6, rel=0.1) for r in rows)
+    for problem, name in (
+            ("conv:f32:2x16x9x9,8x16x1x1", "conv:f32:2x16x9x9,8x16x1x1:s1p0:nhwc:none"),
+            ("conv:u8:1x16x9x9,32x16x3x3:s2p1:nhwc:bias+relu+residual", "conv:u8:1x16x9x9,32x16x3x3:s2p1:nhwc:bias+relu+residual"),
+            ("conv:i8:1x16x9x9,16x1x3x3:g16p1x1d1:nhwc", "conv:i8:1x16x9x9,16x1x3x3:s1p1g16:nhwc:none"),
+            ("conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu", "conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu")):
+        rows = rows_of(command, problem)
+        assert rows and {r["product"] for r in rows} == {name}, problem
+
+
+@pytest.mark.parametrize("problem, said", [
+    ("conv", "expected 3 to 6 fields between colons (conv, type, x and w, geometry, layout, epilogue), found 1"),
+    ("conv:f32:1x2x3x3", "expected two shapes, NxCxHxW,MxCxKHxKW, found '1x2x3x3'"),
+    ("conv:f32:1x2x3,4x2x1x1", "expected the sizes NxCxHxW, found '1x2x3'"),
+    ("conv:f32:1x2x3x3,4x0x1x1", "C: expected a number from 1 to 16777216, found '0'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:q3", "expected s, p, d or g, each with a number, as s2p1, found 'q3'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:s", "expected s, p, d or g, each with a number, as s2p1, found 's'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:s0", "number: expected a number from 1 to 16777216, found '0'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:p1x2x3", "p: expected one number or two, found '1x2x3'"),
+    ("conv:f32:1x2x3x3,4x3x1x1", "2 channels, expected 3: 3 a group, groups: 1"),
+    ("conv:f32:1x2x3x3,4x2x5x5:p0", "no window fits along H"),
+    ("conv:f32:1x2x3x3,4x2x1x1:s1:chwn", "expected a layout nhwc or nchw, found 'chwn'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:s1:nhwc:rellu", "the epilogue knows no 'rellu'; expected some of bias, residual, gate, "),
+])
+def test_malformed_convolutions_say_what_was_expected(command, problem, said):
+    error = command("tune", problem, code=2).stderr
+    assert said in error and "As in conv:f16:32x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu" in error
+
+
+def test_the_drawing_of_a_convolution_goes_over_images(command, tmp_path):
+    drawing = tmp_path / "tune.svg"
+    command("tune", "conv:f32:1x4x4x4,4x4x1x1", "--plot", drawing, "--tuning-level", "1", "--threads", "1", "--no-cache")
+    texts = pathlib.Path(drawing).read_text()
+    assert "Time over images: N = 4, K = 4, f32" in texts and "images = 64" in texts
 
 
 @pytest.mark.parametrize("problem, said", [

@@ -19,6 +19,7 @@ constexpr Definition definitions[] = {
     {"QLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},
     {"QLinearMatMul", 6, 5, 1, 1, true, true},
+    {"BlockMatMul", 4, 3, 1, 1, true, true},
     {"JoinedMatMul", 2, 2, 2, SIZE_MAX, true, true},  // of k products, k - 1 more of both, and each one's operands
     {"Norm", 4, 1, 1, 2, true, true},
     {"Attention", 3, 3, 1, 1, true, true},

@@ -2,12 +2,12 @@
 // type: nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
 #include <fmt/core.h>
 
-#include "base/value_of.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
+#include "ops/matmul/cpu_sums.h"
 #include "ops/matmul/offer.h"
 #include "ops/matmul/simd/skinny.h"
 
@@ -63,10 +63,7 @@ class SkinnyProduct final : public Kernel {
         (across_ ? kernels.across : kernels.along)(type_, from, b_step_, k_, columns, a + row * k_, k_, rows, sums + row * block_,
                                                    block_);
       }
-      if (epilogue_.simple())
-        finish(b, sums, column, columns);
-      else
-        runner.take({0, m_, column, columns, sums, block_, thread});
+      finish_sums(epilogue_, runner, b, {0, m_, column, columns, sums, block_, thread}, n_);
     });
   }
 
@@ -75,22 +72,6 @@ class SkinnyProduct final : public Kernel {
   bool copies_rows() const { return a_.type != DType::f32 || alpha_ != 1; }
   int64_t rows_bytes() const { return copies_rows() ? aligned(m_ * k_ * 4) : 0; }
   int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }
-
-  void finish(const Buffers& b, const float* sums, int64_t column, int64_t columns) const {
-    const CpuEpilogue::Simple& s = value_of(epilogue_.simple(), "the epilogue that tiles apply");
-    const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
-    for (int64_t m = 0; m < m_; ++m) {
-      float* y = static_cast<float*>(b.outputs[0]) + m * n_ + column;
-      const float* residual =
-          s.residual < 0 ? nullptr : static_cast<const float*>(b.inputs[static_cast<size_t>(s.residual)]) + m * n_ + column;
-      for (int64_t j = 0; j < columns; ++j) {
-        float v = sums[m * block_ + j];
-        if (bias) v += bias[j];
-        if (residual) v += residual[j];
-        y[j] = igemm::ended(v, s.end);
-      }
-    }
-  }
 
   CpuEpilogue epilogue_;
   BoundTensor a_;

@@ -1,4 +1,4 @@
-// ai.smelt's MatMul and QLinearMatMul: the product by ONNX's MatMul in the accumulator's type, then the program.
+// ai.smelt's MatMul, QLinearMatMul and BlockMatMul: the product by ONNX's MatMul in the accumulator's type, then the program.
 #include "graph/fused.h"
 #include "base/error.h"
 #include "ops/core/function_body.h"
@@ -131,6 +131,63 @@ std::vector<ValueId> expand_qlinear_matmul(Body& b) {
   return {b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale_product(b, b.in(2), b.in(4))}), 6)};
 }
 
+/// Of ai.smelt.BlockMatMul: a [.., K], weights [N, row], scale and zero points [N, blocks].
+struct Blocks {
+  int64_t k, row, block;
+};
+
+Blocks blocks_of(const Node& node, int64_t row) {
+  const Blocks b{node.get_int("K", row), row, node.get_int("block_size", 0)};
+  if (b.block < 1) fail("block_size is {}, expected 1 or more", b.block);
+  if (b.k < 1 || b.k > row) fail("K is {}, expected 1 to the weights' {}", b.k, row);
+  return b;
+}
+
+void infer_block_matmul(InferContext& c) {
+  if (c.in(1).shape_known && c.in(2).shape_known) {
+    const Shape &q = c.shape(1), &scale = c.shape(2);
+    if (q.size() != 2) fail("the weights have shape {}, expected [N, K]", to_string(q));
+    const Blocks b = blocks_of(c.node, q[1]);
+    const Shape expected = {q[0], q[1] / b.block + (q[1] % b.block != 0)};
+    if (scale != expected) fail("the scale has shape {}, expected {}", to_string(scale), to_string(expected));
+    if (c.has(3) && c.in(3).shape_known && c.shape(3) != expected)
+      fail("the zero point has shape {}, expected the scale's {}", to_string(c.shape(3)), to_string(expected));
+    if (c.has(3) && c.in(3).type != c.in(1).type)
+      fail("the zero point is {}, expected the weights' {}", name(c.in(3).type), name(c.in(1).type));
+    if (c.in(0).shape_known) {
+      Shape y = c.shape(0);
+      if (y.empty() || y.back() != b.k) fail("a has shape {}, expected [.., {}]", to_string(y), b.k);
+      y.back() = q[0];
+      return set_result(c, program_type(c.node, c.in(0).type), y, 4);
+    }
+  }
+  set_result(c, program_type(c.node, c.in(0).type), std::nullopt, 4);
+}
+
+void run_block_matmul(ComputeContext& c) {
+  const DType type = c.outputs[0].type(), acc = accumulator(type);
+  const Blocks b = blocks_of(c.node, c.in(1).shape()[1]);
+  std::vector<Tensor> in = {c.in(1), c.in(2).cast(DType::f32)};
+  if (c.has(3)) in.push_back(c.in(3));
+  Tensor w = evaluate(plain_node("DequantizeLinear", in.size(), {{"axis", int64_t{1}}, {"block_size", b.block}}), in)[0];
+  if (b.k < b.row) {
+    const auto one = [](int64_t v) { return Tensor::of({1}, std::vector<int64_t>{v}); };
+    w = evaluate(plain_node("Slice", 4), std::vector{w, one(0), one(b.k), one(1)})[0];
+  }
+  const std::vector<Tensor> sides = {c.in(0).cast(acc), swapped(w.cast(acc), true)};
+  c.outputs[0] = run_epilogue(c, evaluate(plain_node("MatMul", 2), sides)[0], 4, type);
+}
+
+std::vector<ValueId> expand_block_matmul(Body& b) {
+  const DType c = b.accumulator();
+  const Blocks blocks = blocks_of(b.node(), b.extent(1, 1));
+  std::vector<ValueId> in = {b.in(1), b.cast(b.in(2), c)};
+  if (b.has(3)) in.push_back(b.in(3));
+  ValueId w = b.op("DequantizeLinear", in, c, {{"axis", int64_t{1}}, {"block_size", blocks.block}});
+  if (blocks.k < blocks.row) w = b.op("Slice", {w, b.ints({0}), b.ints({blocks.k}), b.ints({1})});
+  return {b.epilogue(b.op("MatMul", {b.cast(b.in(0), c), b.swap_last(w, 2)}), 4)};
+}
+
 }  // namespace
 
 std::span<const OpRow> fused_matmul_ops() {
@@ -141,6 +198,8 @@ std::span<const OpRow> fused_matmul_ops() {
        {.flops = {.count = joined_matmul_flops}, .contracts = true}},
       {{"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
        {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
+      {{"BlockMatMul", smelt_domain, infer_block_matmul, run_block_matmul, true, expand_block_matmul},
+       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true, .expands_on_gpu = true}},
   };
   return table;
 }

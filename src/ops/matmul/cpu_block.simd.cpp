@@ -1,0 +1,290 @@
+#include "expr/simd/reduce.h"
+#include "ops/matmul/simd/block.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+using ops::matmul::BlockTable;
+using ops::matmul::BlockWeights;
+using simd::FloatKind;
+
+#ifdef __AVX2__
+SMELT_INLINE I32 load_words(const uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+SMELT_INLINE I32 operator^(I32 a, I32 b) { return {_mm256_xor_si256(a.v, b.v)}; }
+template <int n> SMELT_INLINE I32 shift_right(I32 a) { return {_mm256_srli_epi32(a.v, n)}; }
+SMELT_INLINE F32 from_bytes(const uint8_t* p) {
+  return to_float(I32{_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))});
+}
+/// The scales of a chunk of `count` blocks, one for each lane.
+template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
+  if constexpr (count == 1) return splat(*s);
+  if constexpr (count == 2)
+    return _mm256_permutevar_ps(_mm256_castpd_ps(_mm256_broadcast_sd(reinterpret_cast<const double*>(s))),
+                                _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+  if constexpr (count == 4)
+    return _mm256_permutevar_ps(_mm256_broadcast_ps(reinterpret_cast<const __m128*>(s)),
+                                _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+  if constexpr (count == lanes) return load(s);
+}
+#else
+SMELT_INLINE I32 load_words(const uint8_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
+SMELT_INLINE I32 operator^(I32 a, I32 b) { return {_mm_xor_si128(a.v, b.v)}; }
+template <int n> SMELT_INLINE I32 shift_right(I32 a) { return {_mm_srli_epi32(a.v, n)}; }
+SMELT_INLINE F32 from_bytes(const uint8_t* p) {
+  float v[lanes];
+  for (int i = 0; i < lanes; ++i) v[i] = static_cast<float>(p[i]);
+  return load(v);
+}
+template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
+  if constexpr (count == 1) return splat(*s);
+  if constexpr (count == 2) return _mm_setr_ps(s[0], s[0], s[1], s[1]);
+  if constexpr (count == lanes) return load(s);
+}
+#endif
+
+// Of lambdas: registers that they capture stay registers only where they are inlined. Sums stay in them only where loops over
+// rows are unrolled, which GCC at -O2 does not do by itself.
+#define SMELT_FLATTEN __attribute__((always_inline))
+#define SMELT_UNROLL _Pragma("GCC unroll 8")
+
+template <int bits> constexpr int planes = 32 / bits;
+template <int bits> constexpr int chunk_of = lanes* planes<bits>;
+constexpr int chunk_bytes = lanes * 4;
+
+/// What weights of plane j are times their number. The last plane reaches the sign, and is read one place lower.
+template <int bits> constexpr int exponent(int j) { return bits * (j == planes<bits> - 1 ? j - 1 : j); }
+SMELT_INLINE float two_to_minus(int e) { return 1.0f / static_cast<float>(uint32_t{1} << e); }
+
+/// The weights of plane j of a chunk, times 2^exponent(j).
+template <int bits, int j> SMELT_INLINE F32 plane(I32 words) {
+  constexpr uint32_t mask = ((1u << bits) - 1) << exponent<bits>(j);
+  if constexpr (j == planes<bits> - 1) words = shift_right<bits>(words);
+  return to_float(words & splat(static_cast<int32_t>(mask)));
+}
+
+/// f.operator()<j>() for each plane.
+template <int bits, int j = 0, class F> SMELT_INLINE void for_planes(F&& f) {
+  if constexpr (j < planes<bits>) {
+    f.template operator()<j>();
+    for_planes<bits, j + 1>(f);
+  }
+}
+
+template <int bits> int32_t sign_of_words(bool is_signed) {
+  if (!is_signed) return 0;
+  uint32_t sign = 0;
+  for (int j = 0; j < planes<bits>; ++j) sign |= 1u << (bits * j + bits - 1);
+  return static_cast<int32_t>(sign);
+}
+
+template <class F> SMELT_INLINE void with_bits(int bits, F&& f) {
+  if (bits == 2) return f.template operator()<2>();
+  if (bits == 4) return f.template operator()<4>();
+  return f.template operator()<8>();
+}
+
+template <int bits> void spread_as(const float* a, int64_t k, float* to) {
+  for (int64_t begin = 0; begin < k; begin += chunk_of<bits>, to += chunk_of<bits>) {
+    const int64_t count = k - begin < chunk_of<bits> ? k - begin : chunk_of<bits>;
+    const float* from = a + begin;
+    float rest[chunk_of<bits>] = {};
+    if (count < chunk_of<bits>) {
+      for (int64_t i = 0; i < count; ++i) rest[i] = from[i];
+      from = rest;
+    }
+    for (int j = 0; j < planes<bits>; ++j) {
+      const float factor = two_to_minus(exponent<bits>(j));
+      for (int i = 0; i < lanes; ++i) to[j * lanes + i] = from[i * planes<bits> + j] * factor;
+    }
+  }
+}
+
+void spread(int bits, const float* a, int64_t k, float* to) {
+  with_bits(bits, [&]<int n>() { spread_as<n>(a, k, to); });
+}
+
+int64_t chunk(int bits) { return lanes * (32 / bits); }
+int64_t spread_floats(int bits, int64_t k) { return (k + chunk(bits) - 1) / chunk(bits) * chunk(bits); }
+
+/// Scales [first, last) of a row as floats, and zeros behind them up to whole chunks.
+void scales_of_row(const BlockWeights& w, int64_t row, int64_t first, int64_t last, float* to) {
+  with_float_type(w.scale_kind, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(w.scales) + row * w.blocks + first;
+    for_registers(last - first, [&](int64_t i, int64_t count) { store(to + i, get(from + i, count)); });
+  });
+  for (int64_t i = last - first; i < (last - first + lanes - 1) / lanes * lanes + lanes; ++i) to[i] = 0;
+}
+
+/// Scale times zero point, from a row's scales.
+void scaled_zeros(const BlockWeights& w, int64_t row, int64_t first, int64_t last, const float* scales, float* to) {
+  const F32 same = splat(static_cast<float>(w.zero));
+  const uint8_t* zeros = w.zeros ? w.zeros + row * w.blocks + first : nullptr;
+  for_registers(last - first, [&](int64_t i, int64_t count) {
+    F32 z = same;
+    if (zeros) {
+      uint8_t some[lanes] = {};
+      if (count < lanes) {
+        for (int64_t j = 0; j < count; ++j) some[j] = zeros[i + j];
+      }
+      z = from_bytes(count < lanes ? some : zeros + i);
+    }
+    store(to + i, load(scales + i) * z);
+  });
+}
+
+void start(const BlockWeights& w, int64_t columns, const float* a_sums, int rows, float* y, int64_t y_step, float* memory) {
+  float* by = memory + w.blocks + 2 * lanes;
+  for (int64_t j = 0; j < columns; ++j) {
+    scales_of_row(w, j, 0, w.blocks, memory);
+    scaled_zeros(w, j, 0, w.blocks, memory, by);
+    for (int m = 0; m < rows; ++m) {
+      const float* sums = a_sums + m * w.blocks;
+      F32 total = splat(0.0f);
+      for_registers(w.blocks, [&](int64_t i, int64_t count) { total = fma(load(by + i), get(sums + i, count), total); });
+      y[m * y_step + j] = -sum(total);
+    }
+  }
+}
+
+/// totals[m] += scales · Σ over a chunk.
+template <int bits, int rows> SMELT_INLINE void add_chunk(I32 words, F32 scales, const float* a, int64_t a_step, F32* totals) {
+  constexpr int chains = rows == 1 ? 2 : 1;  // so that additions do not wait for each other
+  F32 sums[rows][chains];
+  for_planes<bits>([&]<int j>() SMELT_FLATTEN {
+    const F32 w = plane<bits, j>(words);
+    SMELT_UNROLL
+    for (int m = 0; m < rows; ++m) {
+      const F32 x = load(a + m * a_step + j * lanes);
+      F32& to = sums[m][j % chains];
+      to = j < chains ? w * x : fma(w, x, to);
+    }
+  });
+  SMELT_UNROLL
+  for (int m = 0; m < rows; ++m) {
+    if constexpr (chains == 2) sums[m][0] = sums[m][0] + sums[m][1];
+    totals[m] = fma(sums[m][0], scales, totals[m]);
+  }
+}
+
+/// `count`: blocks of a chunk; 1 also where a block has several chunks.
+template <int bits, int count, int rows> void add_as(const BlockWeights& w, int64_t columns, int64_t from, int64_t to,
+                                                     const float* a, int64_t a_step, float* y, int64_t y_step, float* memory) {
+  constexpr int64_t step = chunk_of<bits>;
+  const I32 sign = splat(sign_of_words<bits>(w.is_signed));
+  const int64_t first = from / w.block, last = (to + w.block - 1) / w.block;
+  int shift = 0;  // chunks of a block, as a power of two
+  while (count == 1 && (step << shift) < w.block) ++shift;
+  const int64_t bytes = (to - from) * bits / 8 + ((to - from) * bits % 8 != 0), whole = bytes / chunk_bytes;
+  a += from;
+  for (int64_t j = 0; j < columns; ++j) {
+    scales_of_row(w, j, first, last, memory);
+    const uint8_t* row = w.q + j * w.q_step + from * bits / 8;
+    F32 totals[rows];
+    SMELT_UNROLL
+    for (int m = 0; m < rows; ++m) totals[m] = splat(0.0f);
+    for (int64_t c = 0; c < whole; ++c) {
+      const F32 scales = scales_of_lanes<count>(memory + (count == 1 ? c >> shift : c * count));
+      add_chunk<bits, rows>(load_words(row + c * chunk_bytes) ^ sign, scales, a + c * step, a_step, totals);
+    }
+    if (const int64_t rest = bytes - whole * chunk_bytes; rest > 0) {
+      uint8_t words[chunk_bytes] = {};
+      __builtin_memcpy(words, row + whole * chunk_bytes, static_cast<size_t>(rest));
+      const F32 scales = scales_of_lanes<count>(memory + (count == 1 ? whole >> shift : whole * count));
+      add_chunk<bits, rows>(load_words(words) ^ sign, scales, a + whole * step, a_step, totals);
+    }
+    SMELT_UNROLL
+    for (int m = 0; m < rows; ++m) y[m * y_step + j] += sum(totals[m]);
+  }
+}
+
+void add(const BlockWeights& w, int64_t columns, int64_t from, int64_t to, const float* a, int64_t a_step, int rows, float* y,
+         int64_t y_step, float* memory) {
+  with_bits(w.bits, [&]<int bits>() {
+    const auto by_rows = [&]<int count>() {
+      switch (rows) {
+        case 1: return add_as<bits, count, 1>(w, columns, from, to, a, a_step, y, y_step, memory);
+        case 2: return add_as<bits, count, 2>(w, columns, from, to, a, a_step, y, y_step, memory);
+        case 3: return add_as<bits, count, 3>(w, columns, from, to, a, a_step, y, y_step, memory);
+        default: return add_as<bits, count, 4>(w, columns, from, to, a, a_step, y, y_step, memory);
+      }
+    };
+    const int64_t count = chunk_of<bits> / w.block;
+    if (count <= 1) return by_rows.template operator()<1>();
+    if constexpr (chunk_of<bits> >= 32)
+      if (count == 2) return by_rows.template operator()<2>();
+    if constexpr (chunk_of<bits> >= 64)
+      if (count == 4) return by_rows.template operator()<4>();
+    if constexpr (chunk_of<bits> >= 128)
+      if (count == 8) return by_rows.template operator()<8>();
+  });
+}
+
+/// As many rows of w as there are lanes, side by side.
+template <int bits>
+void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t from, int64_t to, float* panel) {
+  constexpr int64_t word = planes<bits>, group = 16;  // words of a row that are read at a time
+  const I32 sign = splat(sign_of_words<bits>(w.is_signed));
+  const int64_t end = (w.k * bits + 7) / 8;  // of a row's bytes
+  for (int64_t begin = from; begin < to; begin += group * word) {
+    const int64_t words = ((to - begin < group * word ? to - begin : group * word) + word - 1) / word;
+    uint32_t side_by_side[group][lanes] = {};
+    for (int64_t r = 0; r < columns; ++r) {
+      const int64_t at = begin * bits / 8, left = end - at;
+      const uint8_t* row = w.q + r * w.q_step + at;
+      const int64_t whole = left / 4 < words ? left / 4 : words;
+      for (int64_t i = 0; i < whole; ++i) __builtin_memcpy(&side_by_side[i][r], row + 4 * i, 4);
+      for (int64_t i = 4 * whole; i < (left < 4 * words ? left : 4 * words); ++i)
+        side_by_side[whole][r] |= uint32_t{row[i]} << i % 4 * 8;
+    }
+    int64_t known = -1;
+    F32 scales = splat(0.0f), zeros = scales;
+    for (int64_t i = 0; i < words; ++i) {
+      const int64_t first = begin + i * word;
+      if (const int64_t block = first / w.block; block != known) {
+        float s[lanes] = {}, z[lanes] = {};
+        for (int64_t r = 0; r < columns; ++r) {
+          const int64_t at = r * w.blocks + block;
+          with_float_type(w.scale_kind, [&]<class H>(const H*) {
+            float one[lanes];
+            store(one, load_first(static_cast<const H*>(w.scales) + at, 1));
+            s[r] = one[0];
+          });
+          z[r] = static_cast<float>(w.zeros ? w.zeros[at] : w.zero);
+        }
+        scales = load(s);
+        zeros = -(load(z) * scales);
+        known = block;
+      }
+      const I32 v = load_words(reinterpret_cast<const uint8_t*>(side_by_side[i])) ^ sign;
+      float* out = panel + (first - from) * width;
+      const int64_t count = to - first < word ? to - first : word;
+      const auto put = [&]<int j>() SMELT_FLATTEN {
+        store(out + j * width, fma(plane<bits, j>(v), scales * splat(two_to_minus(exponent<bits>(j))), zeros));
+      };
+      if (count == word)
+        for_planes<bits>(put);
+      else
+        for_planes<bits>([&]<int j>() SMELT_FLATTEN {
+          if (j < count) put.template operator()<j>();
+        });
+    }
+  }
+}
+
+void panel(const BlockWeights& w, int64_t columns, int64_t width, int64_t from, int64_t to, float* panel) {
+  for (int64_t first = 0; first < width; first += lanes) {
+    // Rows that are there; where none of a register's is, nothing is read.
+    const BlockWeights some = block_weights_at(w, first < columns ? first : columns - 1);
+    const int64_t used = columns - first < 0 ? 0 : columns - first < lanes ? columns - first : lanes;
+    with_bits(w.bits, [&]<int bits>() { panel_lanes<bits>(some, used, width, from, to, panel + first); });
+  }
+}
+
+}  // namespace
+
+const ops::matmul::BlockTable& block_product_table() {
+  static constexpr BlockTable table = {spread_floats, chunk, spread, start, add, panel};
+  return table;
+}
+
+}  // namespace smelt::SMELT_ISA

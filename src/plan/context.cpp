@@ -10,7 +10,9 @@ namespace smelt::plan {
 
 bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
 
-fuse::Options fuse_options(const Options& options) { return {.skip = options.skip, .int8_by_constants = on_gpu(options)}; }
+fuse::Options fuse_options(const Options& options) {
+  return {.skip = options.skip, .int8_by_constants = on_gpu(options), .blocks_in_parts = on_gpu(options)};
+}
 
 std::shared_ptr<MemoryAccount> account_for(const Options& options) {
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);

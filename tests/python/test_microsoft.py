@@ -2,6 +2,8 @@
 import importlib.util
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -247,6 +249,58 @@ def test_matmul_n_bits(tmp_path, command, bits, zeros, k, n, block, rows):
               "zeros": packed(RNG.integers(0, 2**bits, (n, blocks)), bits) if zeros else None, "g_idx": None, "bias": floats(n)}
     check_node(tmp_path, "MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block},
                constants=("w", "scales", "zeros", "bias"), command=command, tolerance=2e-3 if bits == 8 else 2e-4)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("k, n, block", [(1024, 65, 32), (270, 256, 16), (400, 192, 128)])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_matmul_n_bits_reads_the_weights_as_they_are(tmp_path, command, bits, zeros, k, n, block, rows):
+    blocks = -(-k // block)
+    inputs = {"a": floats(rows, k), "w": packed(RNG.integers(0, 2**bits, (n, blocks, block)), bits),
+              "scales": floats(n, blocks) / 10, "zeros": packed(RNG.integers(0, 2**bits, (n, blocks)), bits) if zeros else None}
+    model = model_of("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block}, constants=("w", "scales", "zeros"))
+    onnx.save(model, tmp_path / "m.onnx")
+    plan = tmp_path / "plan.onnx"
+    command("optimize", tmp_path / "m.onnx", "-o", plan, "--tuning-level", 0, "--no-cache")
+    assert [n.op_type for n in onnx.load(plan).graph.node] == ["BlockMatMul"]
+    assert steps_in_reference(command, tmp_path / "m.onnx") == []
+    want = smelt.Session(tmp_path / "m.onnx", optimize=False).run(None, {"a": inputs["a"]})[0]
+    for path in (tmp_path / "m.onnx", plan):
+        got = smelt.Session(path, tuning_level=0).run(None, {"a": inputs["a"]})[0]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+MEMORY_OF_A_SESSION = """
+import sys
+import numpy as np
+import smelt
+def anonymous():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+before = anonymous()
+session = smelt.Session(sys.argv[1], threads=2, tuning_level=0)
+session.run(None, {"a": np.ones((int(sys.argv[2]), 4096), np.float32)})
+print((anonymous() - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_weights_of_4_bits_take_no_memory_as_floats(tmp_path, rows):
+    k, n, block, products = 4096, 4096, 32, 3    # 192 MB in f32, 24 in 4 bits
+    inputs = {"a": floats(rows, k)}
+    nodes, constants = [], []
+    for i in range(products):
+        tables = {f"w{i}": RNG.integers(0, 256, (n, k // block, block // 2)).astype(np.uint8), f"s{i}": floats(n, k // block) / 100}
+        constants += [numpy_helper.from_array(t, name) for name, t in tables.items()]
+        nodes.append(helper.make_node("MatMulNBits", [f"y{i - 1}" if i else "a", *tables], [f"y{i}"], domain="com.microsoft", K=k,
+                                      N=n, bits=4, block_size=block))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("a", 1, [rows, k])], [value(f"y{products - 1}", 1, [rows, n])], constants)
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 21),
+                                                                    helper.make_opsetid("com.microsoft", 1)]), tmp_path / "m.onnx")
+    done = subprocess.run([sys.executable, "-c", MEMORY_OF_A_SESSION, tmp_path / "m.onnx", str(inputs["a"].shape[0])],
+                          capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 96, done.stdout
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -68,6 +68,7 @@ struct Options {
   bool verify_each = true;        // run the verifier after each rewrite
   ConcatForm concat = ConcatForm::in_place;
   bool int8_by_constants = false;  // int8 products by something computed have no kernel, and stay in parts
+  bool blocks_in_parts = false;    // products by weights in blocks have no kernel, and stay in parts
   Rates rates = {};
 };
 

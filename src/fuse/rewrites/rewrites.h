@@ -21,5 +21,7 @@ Outcome quantized_conv_by_constants(const Graph& g, NodeId n);
 Outcome quantized_matmul_by_constants(const Graph& g, NodeId n);
 Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
 Outcome dynamic_product_nowhere(const Graph& g, NodeId n);
+/// Where no kernel takes weights in blocks.
+Outcome block_matmul_nowhere(const Graph& g, NodeId n);
 
 }  // namespace smelt::fuse

@@ -1,4 +1,5 @@
 #include "expr/simd/reduce.h"
+#include "expr/simd/transpose.h"
 #include "ops/matmul/simd/block.h"
 
 namespace smelt::SMELT_ISA {
@@ -222,20 +223,23 @@ void add(const BlockWeights& w, int64_t columns, int64_t from, int64_t to, const
 /// As many rows of w as there are lanes, side by side.
 template <int bits>
 void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t from, int64_t to, float* panel) {
-  constexpr int64_t word = planes<bits>, group = 16;  // words of a row that are read at a time
+  constexpr int64_t word = planes<bits>, group = lanes;  // words of a row that are read at a time
   const I32 sign = splat(sign_of_words<bits>(w.is_signed));
   const int64_t end = (w.k * bits + 7) / 8;  // of a row's bytes
   for (int64_t begin = from; begin < to; begin += group * word) {
     const int64_t words = ((to - begin < group * word ? to - begin : group * word) + word - 1) / word;
-    uint32_t side_by_side[group][lanes] = {};
-    for (int64_t r = 0; r < columns; ++r) {
-      const int64_t at = begin * bits / 8, left = end - at;
-      const uint8_t* row = w.q + r * w.q_step + at;
-      const int64_t whole = left / 4 < words ? left / 4 : words;
-      for (int64_t i = 0; i < whole; ++i) __builtin_memcpy(&side_by_side[i][r], row + 4 * i, 4);
-      for (int64_t i = 4 * whole; i < (left < 4 * words ? left : 4 * words); ++i)
-        side_by_side[whole][r] |= uint32_t{row[i]} << i % 4 * 8;
+    const int64_t at = begin * bits / 8, left = end - at;
+    F32 side_by_side[lanes];
+    for (int64_t r = 0; r < lanes; ++r) {
+      const uint8_t* row = w.q + (r < columns ? r : 0) * w.q_step + at;
+      uint8_t some[chunk_bytes] = {};
+      if (left < chunk_bytes) {
+        for (int64_t i = 0; i < left; ++i) some[i] = row[i];
+        row = some;
+      }
+      side_by_side[r] = as_float(load_words(row));
     }
+    transpose(side_by_side);
     int64_t known = -1;
     F32 scales = splat(0.0f), zeros = scales;
     for (int64_t i = 0; i < words; ++i) {
@@ -255,7 +259,7 @@ void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t 
         zeros = -(load(z) * scales);
         known = block;
       }
-      const I32 v = load_words(reinterpret_cast<const uint8_t*>(side_by_side[i])) ^ sign;
+      const I32 v = smelt::SMELT_ISA::bits(side_by_side[i]) ^ sign;
       float* out = panel + (first - from) * width;
       const int64_t count = to - first < word ? to - first : word;
       const auto put = [&]<int j>() SMELT_FLATTEN {

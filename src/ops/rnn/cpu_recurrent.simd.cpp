@@ -1,5 +1,6 @@
 #include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
+#include "expr/simd/transpose.h"
 #include "ops/rnn/simd/products.h"
 
 namespace smelt::SMELT_ISA {
@@ -11,28 +12,6 @@ using ops::GateStep;
 using simd::FloatKind;
 
 // -- packing
-
-#ifdef __AVX2__
-SMELT_INLINE void transpose(F32 (&v)[lanes]) {
-  __m256 pairs[8], fours[8];
-  for (int i = 0; i < 8; i += 2) {
-    pairs[i] = _mm256_unpacklo_ps(v[i].v, v[i + 1].v);
-    pairs[i + 1] = _mm256_unpackhi_ps(v[i].v, v[i + 1].v);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
-    fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
-    fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
-    fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
-    v[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
-  }
-}
-#else
-SMELT_INLINE void transpose(F32 (&v)[lanes]) { _MM_TRANSPOSE4_PS(v[0].v, v[1].v, v[2].v, v[3].v); }
-#endif
 
 void pack(FloatKind type, const void* data, int64_t hidden, int64_t k, int64_t first, int64_t count, int64_t begin, int64_t end,
           float* to) {

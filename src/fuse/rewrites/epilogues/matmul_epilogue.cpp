@@ -1,6 +1,6 @@
-// Before   MatMul, Gemm or com.microsoft's FusedMatMul; transposes of its inputs' last two axes; scalings by constants; bias,
+// Before   MatMul, Gemm, com.microsoft's FusedMatMul or ai.smelt.BlockMatMul; transposes of its inputs' last two axes; scalings by constants; bias,
 //          activation, residual and other pointwise nodes that read its result
-// After    ai.smelt.MatMul with transA, transB, alpha and the nodes as its program
+// After    ai.smelt.MatMul with transA, transB, alpha and the nodes as its program; BlockMatMul with them as its program
 // Unless   an input is a vector, or of unknown rank
 //          the type is not a float
 //          and without what follows, where the result has another reader or is a graph output, a node is not pointwise, or
@@ -83,7 +83,7 @@ expr::Program rounded(const Graph& g, ValueId y) {
 }  // namespace
 
 Outcome matmul_epilogue(const Graph& g, NodeId id) {
-  if (g.node(id).is("MatMul", smelt_domain)) {  // nodes that became pointwise since
+  if (g.node(id).is("MatMul", smelt_domain) || g.node(id).is("BlockMatMul", smelt_domain)) {  // nodes that became pointwise since
     const Base base = base_of(g, id);
     Epilogue e = absorb(g, base);
     if (e.nodes.empty()) {
@@ -93,7 +93,7 @@ Outcome matmul_epilogue(const Graph& g, NodeId id) {
     }
     Node fused = g.node(id);
     fused.sources.clear();
-    return with_epilogue(g, {id}, fused, 2, e);
+    return with_epilogue(g, {id}, fused, first_operand(fused), e);
   }
   auto p = product(g, id);
   if (!p) return NotHere{};

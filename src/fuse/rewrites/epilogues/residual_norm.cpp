@@ -18,7 +18,7 @@ NodeId product_behind(const Graph& g, ValueId v) {
     NodeId n = g.value(v).producer;
     if (n == NodeId::none || !reader_of(g, v)) return NodeId::none;
     const Node& node = g.node(n);
-    for (std::string_view op : {"MatMul", "Gemm", "Conv", "FusedMatMul", "QLinearMatMul", "QLinearConv"})
+    for (std::string_view op : {"MatMul", "Gemm", "Conv", "FusedMatMul", "BlockMatMul", "QLinearMatMul", "QLinearConv"})
       if (node.op == op) return n;
     if (!is_pointwise(g, n)) return NodeId::none;
     // On along the operand of the result's shape: bias, scale and activation of the product.

@@ -21,7 +21,8 @@ bool is_conversion(std::string_view op) {
 }
 bool is_integer_product(const Node& n) {
   return n.op.starts_with("QLinear") || n.op == "MatMulInteger" || n.op == "ConvInteger" || n.op == "QGemm" ||
-         n.op == "DynamicQuantizeMatMul" || n.op == "MatMulIntegerToFloat" || n.op == "DynamicQuantizeLSTM";
+         n.op == "BlockMatMul" || n.op == "DynamicQuantizeMatMul" || n.op == "MatMulIntegerToFloat" ||
+         n.op == "DynamicQuantizeLSTM";
 }
 bool is_product(const Node& n) {
   return n.op == "Conv" || n.op == "ConvTranspose" || n.op == "MatMul" || n.op == "Gemm" || n.op == "JoinedMatMul";

@@ -43,23 +43,21 @@ template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
 }
 #endif
 
-// Of lambdas: registers that they capture stay registers only where they are inlined. Sums stay in them only where loops over
-// rows are unrolled, which GCC at -O2 does not do by itself.
+// Of lambdas: registers that they capture stay registers only where they are inlined.
 #define SMELT_FLATTEN __attribute__((always_inline))
-#define SMELT_UNROLL _Pragma("GCC unroll 8")
 
 template <int bits> constexpr int planes = 32 / bits;
 template <int bits> constexpr int chunk_of = lanes* planes<bits>;
 constexpr int chunk_bytes = lanes * 4;
 
-/// What weights of plane j are times their number. The last plane reaches the sign, and is read one place lower.
-template <int bits> constexpr int exponent(int j) { return bits * (j == planes<bits> - 1 ? j - 1 : j); }
+/// What weights of plane j are times their number. The last plane reaches the sign, and is shifted down instead of masked.
+template <int bits> constexpr int exponent(int j) { return j == planes<bits> - 1 ? 0 : bits * j; }
 SMELT_INLINE float two_to_minus(int e) { return 1.0f / static_cast<float>(uint32_t{1} << e); }
 
 /// The weights of plane j of a chunk, times 2^exponent(j).
 template <int bits, int j> SMELT_INLINE F32 plane(I32 words) {
+  if constexpr (j == planes<bits> - 1) return to_float(shift_right<32 - bits>(words));
   constexpr uint32_t mask = ((1u << bits) - 1) << exponent<bits>(j);
-  if constexpr (j == planes<bits> - 1) words = shift_right<bits>(words);
   return to_float(words & splat(static_cast<int32_t>(mask)));
 }
 
@@ -88,10 +86,20 @@ template <int bits> void spread_as(const float* a, int64_t k, float* to) {
   for (int64_t begin = 0; begin < k; begin += chunk_of<bits>, to += chunk_of<bits>) {
     const int64_t count = k - begin < chunk_of<bits> ? k - begin : chunk_of<bits>;
     const float* from = a + begin;
-    float rest[chunk_of<bits>] = {};
+    float rest[chunk_of<bits>];
     if (count < chunk_of<bits>) {
+      __builtin_memset(rest, 0, sizeof(rest));
       for (int64_t i = 0; i < count; ++i) rest[i] = from[i];
       from = rest;
+    }
+    if constexpr (planes<bits> == lanes) {
+      F32 v[lanes];
+      SMELT_UNROLL
+      for (int i = 0; i < lanes; ++i) v[i] = load(from + i * lanes);
+      transpose(v);
+      SMELT_UNROLL
+      for (int j = 0; j < lanes; ++j) store(to + j * lanes, v[j] * splat(two_to_minus(exponent<bits>(j))));
+      continue;
     }
     for (int j = 0; j < planes<bits>; ++j) {
       const float factor = two_to_minus(exponent<bits>(j));
@@ -226,14 +234,17 @@ void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t 
   constexpr int64_t word = planes<bits>, group = lanes;  // words of a row that are read at a time
   const I32 sign = splat(sign_of_words<bits>(w.is_signed));
   const int64_t end = (w.k * bits + 7) / 8;  // of a row's bytes
+  const int shift = __builtin_ctzll(static_cast<unsigned long long>(w.block));
   for (int64_t begin = from; begin < to; begin += group * word) {
     const int64_t words = ((to - begin < group * word ? to - begin : group * word) + word - 1) / word;
     const int64_t at = begin * bits / 8, left = end - at;
     F32 side_by_side[lanes];
+    SMELT_UNROLL
     for (int64_t r = 0; r < lanes; ++r) {
       const uint8_t* row = w.q + (r < columns ? r : 0) * w.q_step + at;
-      uint8_t some[chunk_bytes] = {};
+      uint8_t some[chunk_bytes];
       if (left < chunk_bytes) {
+        __builtin_memset(some, 0, sizeof(some));
         for (int64_t i = 0; i < left; ++i) some[i] = row[i];
         row = some;
       }
@@ -244,7 +255,7 @@ void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t 
     F32 scales = splat(0.0f), zeros = scales;
     for (int64_t i = 0; i < words; ++i) {
       const int64_t first = begin + i * word;
-      if (const int64_t block = first / w.block; block != known) {
+      if (const int64_t block = first >> shift; block != known) {
         float s[lanes] = {}, z[lanes] = {};
         for (int64_t r = 0; r < columns; ++r) {
           const int64_t at = r * w.blocks + block;
@@ -276,11 +287,16 @@ void panel_lanes(const BlockWeights& w, int64_t columns, int64_t width, int64_t 
 }
 
 void panel(const BlockWeights& w, int64_t columns, int64_t width, int64_t from, int64_t to, float* panel) {
-  for (int64_t first = 0; first < width; first += lanes) {
-    // Rows that are there; where none of a register's is, nothing is read.
-    const BlockWeights some = block_weights_at(w, first < columns ? first : columns - 1);
-    const int64_t used = columns - first < 0 ? 0 : columns - first < lanes ? columns - first : lanes;
-    with_bits(w.bits, [&]<int bits>() { panel_lanes<bits>(some, used, width, from, to, panel + first); });
+  constexpr int64_t step = 128;  // elements of K whose part of the panel stays in the L1 cache until its rows are whole
+  for (int64_t begin = from; begin < to; begin += step) {
+    const int64_t end = to - begin < step ? to : begin + step;
+    for (int64_t first = 0; first < width; first += lanes) {
+      // Rows that are there; where none of a register's is, nothing is read.
+      const BlockWeights some = block_weights_at(w, first < columns ? first : columns - 1);
+      const int64_t used = columns - first < 0 ? 0 : columns - first < lanes ? columns - first : lanes;
+      float* out = panel + (begin - from) * width + first;
+      with_bits(w.bits, [&]<int bits>() { panel_lanes<bits>(some, used, width, begin, end, out); });
+    }
   }
 }
 

@@ -1,10 +1,10 @@
 // Weights of 2, 4 or 8 bits with a scale for each block along K, a row for each column of the product; for *.simd.cpp sources and
 // the drivers (ops/matmul/cpu_block_rows.cpp, cpu_block_panels.cpp).
 //
-// A register of 32-bit words holds lanes · 32 / bits weights, a "chunk". Masked where it lies in its word and read as an integer, weight
-// j of a word is 2^(bits · j) times its number, which converts to a float exactly. So a's elements are spread beforehand: those that
-// meet the words' weights j side by side, times 2^-(bits · j). A zero point costs nothing in the loop: it is taken off with the sums
-// of a's blocks.
+// A register of 32-bit words holds lanes · 32 / bits weights, a "chunk". Masked where it lies in its word and read as an integer,
+// weight j of a word is 2^(bits · j) times its number, which converts to a float exactly; the last one of a word is shifted down
+// instead. So a's elements are spread beforehand: those that meet the words' weights j side by side, times 2^-(bits · j). A zero
+// point costs nothing in the loop: it is taken off with the sums of a's blocks.
 #pragma once
 
 #include <cstdint>

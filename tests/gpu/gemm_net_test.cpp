@@ -174,7 +174,9 @@ TEST(GpuGemmNet, random_products_are_right_and_have_the_same_bits_each_run) {
   }
   for (const auto& [tactic, count] : by_tactic) fmt::print("{}: {} kernels\n", tactic, count);
   EXPECT_GE(by_tactic["cuda"], problems);
-  if (test_gpu()->info.major == 9) EXPECT_GE(by_tactic["hopper"], problems / 5);
+  if (test_gpu()->info.major == 9) {
+    EXPECT_GE(by_tactic["hopper"], problems / 5);
+  }
 }
 
 }  // namespace

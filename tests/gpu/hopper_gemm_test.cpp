@@ -276,7 +276,9 @@ TEST_F(GpuHopperGemm, blocks_of_a_patch_that_share_operands) {
                          .y = {lines, n},
                          .k = k});
         EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.patch() == 2; }), m == 40 ? 1u : 5u);
-        if (m > 64) EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.patch() > 2; }), 5u);
+        if (m > 64) {
+          EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.patch() > 2; }), 5u);
+        }
       }
 }
 

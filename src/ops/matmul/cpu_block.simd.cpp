@@ -7,7 +7,6 @@ namespace {
 
 using ops::matmul::BlockTable;
 using ops::matmul::BlockWeights;
-using simd::FloatKind;
 
 #ifdef __AVX2__
 SMELT_INLINE I32 load_words(const uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }

@@ -34,14 +34,6 @@ inline __attribute__((always_inline)) void finish(const Sums<F32Lanes, rows, vec
   }
 }
 
-/// Whether all rows of a part read zeros: a window's tap outside the image for each of them.
-template <int rows> inline __attribute__((always_inline)) bool adds_nothing(const float* const* row, const float* zeros) {
-  if (row[0] != zeros) return false;
-  for (int r = 1; r < rows; ++r)
-    if (row[r] != zeros) return false;
-  return true;
-}
-
 template <int rows, int vectors> void run(const Tile& t) {
   Sums<F32Lanes, rows, vectors> s;
   s.start(t);

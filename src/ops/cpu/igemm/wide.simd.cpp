@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu/igemm/simd/tile.h"
+#include "ops/cpu/igemm/simd/sums.h"
 
 #define SMELT_WIDE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define SMELT_WIDE_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
@@ -23,13 +23,6 @@ template <int rows>
 inline __attribute__((always_inline)) void rows_of(const float* const* a, const float* const* b, const float** row) {
 #pragma GCC unroll 12
   for (int r = 0; r < rows; ++r) row[r] = r < tile_rows ? a[r] : b[r - tile_rows];
-}
-
-template <int rows> inline __attribute__((always_inline)) bool adds_nothing(const float* const* row, const float* zeros) {
-  if (row[0] != zeros) return false;
-  for (int r = 1; r < rows; ++r)
-    if (row[r] != zeros) return false;
-  return true;
 }
 
 /// Row r of the two tiles: where sums come from or go to.

@@ -7,6 +7,14 @@
 
 namespace smelt::avx2 {
 
+/// Whether all rows of a part read zeros: a window's tap outside the image for each of them.
+template <int rows> inline __attribute__((always_inline)) bool adds_nothing(const float* const* row, const float* zeros) {
+  if (row[0] != zeros) return false;
+  for (int r = 1; r < rows; ++r)
+    if (row[r] != zeros) return false;
+  return true;
+}
+
 template <class Lanes, int rows, int vectors> struct Sums {
   using Vector = typename Lanes::Vector;
   Vector v[rows][vectors];

@@ -1,0 +1,138 @@
+// What fails while a plan is built, tuned or run.
+#include "faults/faults.h"
+
+namespace smelt {
+namespace {
+
+TEST_F(Faults, too_little_memory_says_what_was_planned_and_what_is_free) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    cuda.memory = 16 << 20;
+    auto execution = Plan::build(several_kernels(8192), on_gpu())->execution();
+    const std::string text = said_by([&] { execution->bind(std::vector{Tensor::zeros(DType::f32, {8192, 512})}); });
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("no memory for "), HasSubstr("16777216 bytes asked for"), HasSubstr("held by smelt on GPU 0")));
+    EXPECT_THAT(text, HasSubstr(fmt::format("{} free", cuda.memory - cuda.used)));
+    execution.reset();  // with what it held given back, another plan runs
+    Session session(Plan::build(several_kernels(), on_gpu()));
+    EXPECT_EQ(session.run(input()).size(), 2u);
+  });
+}
+
+TEST_F(Faults, the_tables_of_a_kernel_are_uploaded_beside_the_captures_of_other_threads) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    Builder b;
+    const ValueId x = b.input("x", to_sym({1, 3, 8, 8}));
+    const ValueId scales = b.constant("scales", Tensor::of<float>({4}, {1, 1, 2, 2}));
+    b.output(b.node("larger", "Resize", {x, ValueId::none, scales}, to_sym({1, 3, 16, 16}), DType::f32,
+                    {{"mode", std::string("linear")}}));
+    const int before = cuda.calls["cuMemcpyHtoDAsync_v2"];
+    Session session(Plan::build(std::move(b.g), on_gpu()));
+    EXPECT_GT(cuda.calls["cuMemcpyHtoDAsync_v2"], before) << "the taps of an axis are a table";
+    session.run({{"x", Tensor::zeros(DType::f32, {1, 3, 8, 8})}});
+    EXPECT_EQ(cuda.on_legacy_stream, 0);
+  });
+}
+
+TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    Builder b;
+    b.output(
+        b.node("soft", "Softmax", {b.input("x", to_sym({64, 512}))}, to_sym({64, 512}), DType::f32, {{"axis", int64_t{-1}}}));
+    const auto best = Plan::build(clone(b.g), on_gpu())->steps()[0].config;
+    cuda.faults["cuModuleLoadData"] = {cuda.calls["cuModuleLoadData"], 209, 1};
+    testing::internal::CaptureStderr();
+    const auto plan = Plan::build(clone(b.g), on_gpu());
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr(best + " is left out: loading"), HasSubstr("NO_BINARY")));
+    EXPECT_NE(plan->steps()[0].config, best);
+    EXPECT_EQ(Session(plan).run(input()).size(), 1u);
+    // Where none loads, the last one's error is the plan's.
+    cuda.faults["cuModuleLoadData"] = {cuda.calls["cuModuleLoadData"], 209};
+    EXPECT_THAT(said_by([&] { Plan::build(clone(b.g), on_gpu()); }),
+                AllOf(HasSubstr("'soft' (Softmax)"), HasSubstr("NO_BINARY")));
+  });
+}
+
+TEST_F(Faults, a_device_error_in_mid_run_is_reported_and_nothing_is_asked_of_the_device_afterwards) {
+  for (const char* call : {"cuGraphLaunch", "cuStreamSynchronize"}) {
+    alone_with_nvrtc([&](fake::Cuda& cuda) {
+      const auto plan = Plan::build(several_kernels(), on_gpu());
+      Session session(plan), other(plan);
+      other.run(input());
+      session.run(input());
+      cuda.faults[call] = {cuda.calls[call], 700};
+      EXPECT_THAT(said_by([&] { session.run(input()); }),
+                  AllOf(HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"), HasSubstr("start the process again")));
+      const auto calls = cuda.calls;
+      for (Session* s : {&session, &other})
+        EXPECT_THAT(said_by([&] { s->run(input()); }),
+                    AllOf(HasSubstr("is lost since"), HasSubstr("ILLEGAL_ADDRESS"), HasSubstr("Start the process again")));
+      EXPECT_THAT(said_by([&] { session.enqueue(input(), nullptr); }), HasSubstr("is lost since"));
+      EXPECT_THAT(said_by([&] { Plan::build(several_kernels(), on_gpu()); }), HasSubstr("is lost since"));
+      EXPECT_THAT(said_by([&] { plan->execution()->bind(std::vector{input().at("x")}); }), HasSubstr("is lost since"));
+      for (const char* work : {"cuGraphLaunch", "cuLaunchKernelEx", "cuMemAlloc_v2", "cuModuleLoadData"})
+        EXPECT_EQ(cuda.calls[work], calls.at(work)) << work;
+    });
+    // What it left behind is whole.
+    alone_with_nvrtc([&](fake::Cuda&) {
+      const auto plan = Plan::build(several_kernels(), on_gpu());
+      EXPECT_EQ(stats(*plan).compiled, 0);
+      EXPECT_GE(stats(*plan).from_disk, 2);
+      EXPECT_EQ(Session(plan).run(input()).size(), 2u);
+    });
+  }
+}
+
+TEST_F(Faults, a_device_error_while_tuning_blames_no_kernel_in_the_cache) {
+  for (const int launches : {0, 2, 20}) {
+    alone_with_nvrtc([&](fake::Cuda& cuda) {
+      cuda.faults["cuLaunchKernelEx"] = {launches, 719};
+      testing::internal::CaptureStderr();
+      EXPECT_THAT(said_by([&] { Plan::build(several_kernels(), on_gpu(1)); }), HasSubstr("CUDA_ERROR_LAUNCH_FAILED")) << launches;
+      EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("is left out"))) << launches;
+    });
+  }
+  for (const char* call : {"cuModuleLoadData", "cuMemAlloc_v2"}) {
+    alone_with_nvrtc([&](fake::Cuda& cuda) {
+      cuda.faults[call] = {1, 719};
+      testing::internal::CaptureStderr();
+      EXPECT_THAT(said_by([&] { Plan::build(several_kernels(), on_gpu(1)); }), HasSubstr("CUDA_ERROR_LAUNCH_FAILED")) << call;
+      EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("is left out"))) << call;
+    });
+  }
+  alone_with_nvrtc([&](fake::Cuda&) {
+    const auto plan = Plan::build(several_kernels(), on_gpu(1));
+    EXPECT_GT(plan->build_info().measured, 0);
+    for (const StepInfo& s : plan->steps())
+      for (const TacticNote& n : s.others) EXPECT_THAT(n.reason, Not(HasSubstr("failed"))) << s.problem;
+  });
+}
+
+TEST_F(Faults, clocks_that_are_held_down_while_tuning_are_said) {
+  for (const int level : {0, 1}) {
+    alone_with_nvrtc([&](fake::Cuda&) {
+      open_first("libnvidia-ml.so.1");
+      const auto plan = Plan::build(several_kernels(), on_gpu(level));
+      const std::string expected = "1410 of 1980 MHz, held down by power cap";
+      EXPECT_EQ(report::clocks_text(plan->build_info().clocks), level == 0 ? "" : expected);
+    });
+  }
+  alone_with_nvrtc([&](fake::Cuda&) {  // every timing is in the cache
+    open_first("libnvidia-ml.so.1");
+    EXPECT_EQ(report::clocks_text(Plan::build(several_kernels(), on_gpu(1))->build_info().clocks), "");
+  });
+}
+
+TEST_F(Faults, too_little_memory_to_tune_blames_no_kernel_in_the_cache) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    cuda.memory = 4 << 20;
+    EXPECT_THAT(said_by([&] { Plan::build(several_kernels(8192), on_gpu(1)); }), HasSubstr("no memory for "));
+  });
+  alone_with_nvrtc([&](fake::Cuda&) {
+    const auto plan = Plan::build(several_kernels(8192), on_gpu(1));
+    for (const StepInfo& s : plan->steps())
+      for (const TacticNote& n : s.others) EXPECT_THAT(n.reason, Not(HasSubstr("failed"))) << s.problem;
+  });
+}
+
+}  // namespace
+}  // namespace smelt

@@ -67,8 +67,8 @@ template <class F> std::string said_by(F&& f) {
 
 class Faults : public testing::Test {
  protected:
-  Faults() : folder_(fs::path(testing::TempDir()) / fmt::format("smelt_faults_{}", getpid())) { fs::create_directories(folder_); }
-  ~Faults() override { fs::remove_all(folder_); }
+  Faults() : folder(fs::path(testing::TempDir()) / fmt::format("smelt_faults_{}", getpid())) { fs::create_directories(folder); }
+  ~Faults() override { fs::remove_all(folder); }
 
   /// f(the driver's state) in a process of its own.
   template <class F> void alone(F f) {
@@ -98,7 +98,7 @@ class Faults : public testing::Test {
     o.device = "gpu";
     o.tuning_level = level;
     o.tactics = "-cublaslt,-cudnn";
-    o.cache_dir = folder_.string();
+    o.cache_dir = folder.string();
     return o;
   }
   std::string refusal(fake::Cuda&) const {
@@ -110,7 +110,7 @@ class Faults : public testing::Test {
     return dynamic_cast<const run::PlanImpl&>(plan).context().tuner.machine().gpu->cubins->stats();
   }
 
-  fs::path folder_;
+  fs::path folder;
 };
 
 }  // namespace smelt

@@ -8,7 +8,7 @@ TEST_F(Faults, of_poisoned_caches_kernels_are_made_anew_and_timings_are_said) {
   alone_with_nvrtc([&](fake::Cuda&) { EXPECT_GT(Plan::build(several_kernels(), on_gpu(1))->build_info().measured, 0); });
   for (const bool cut : {true, false}) {
     int damaged = 0;
-    for (const auto& file : fs::recursive_directory_iterator(folder_)) {
+    for (const auto& file : fs::recursive_directory_iterator(folder)) {
       if (!file.is_regular_file()) continue;
       std::string bytes = read_text(file.path());
       if (cut)
@@ -59,7 +59,7 @@ class WithoutCompiler : public Faults {
       save_plan(*Plan::build(several_kernels(), o), file(), {.embed_kernels = true});
     });
   }
-  fs::path file() const { return folder_ / "plan.onnx"; }
+  fs::path file() const { return folder / "plan.onnx"; }
   /// f where NVRTC cannot be opened.
   template <class F> void alone_without(F f) {
     alone([&](fake::Cuda& cuda) {

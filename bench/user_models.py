@@ -85,8 +85,9 @@ def error(found, expected):
     worst = 0.0
     for f, e in zip(found, expected, strict=True):
         f, e = np.asarray(f, np.float64), np.asarray(e, np.float64)
-        if f.shape != e.shape or (np.isnan(f) != np.isnan(e)).any():
+        if f.shape != e.shape or (np.isnan(f) != np.isnan(e)).any() or (f[np.isinf(e)] != e[np.isinf(e)]).any():
             return math.inf
+        f, e = np.where(np.isinf(e), 0, f), np.where(np.isinf(e), 0, e)
         if e.size:
             worst = max(worst, float(np.nanmax(np.abs(f - e), initial=0) / max(np.nanmax(np.abs(e), initial=0), 1e-30)))
     return worst

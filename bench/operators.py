@@ -1,0 +1,192 @@
+"""Every operator on the CPU, one to a model: smelt beside ONNX Runtime, the slowest rows first.
+
+usage: PYTHONPATH=build/python .venv/bin/python bench/operators.py [REGEX...] [--families NAME...] [--seconds S] [--rounds N]
+                     [--threads N] [--tuning-level L] [--folder F] [--above R] [--out FILE]
+
+A net for classes of operators, types and axes that fall behind, not a measure of models: a row is one operator of
+operator_cases*.py whose name has one of REGEX in it. Each engine is a process of its own; they take turns, with pauses, so that
+no engine is timed while another one's threads still spin. A row gives the least of the batches' medians in microseconds and the
+ratio. Rows above --above (1.2) are measured again at the end, and the lower ratio of the two stands. What smelt alone refuses is
+said. Exit status 1 where it refuses anything that ONNX Runtime runs, or results differ by more than 2 % of the largest value.
+"""
+import argparse
+import itertools
+import json
+import math
+import pathlib
+import re
+import sys
+
+import numpy as np
+import onnx
+import operator_cases
+import operator_cases_moving
+import operator_cases_products
+import operator_cases_sequences
+import shared
+from user_models import error
+
+FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
+                                     *operator_cases_sequences.FAMILIES)}
+
+# Reads {"model", "feeds", "results"}, or {"seconds"} for a batch of the model it read last.
+WORKER = """
+import json, sys, time
+import numpy as np
+engine, threads, level, cache = sys.argv[1:]
+if engine == "onnxruntime":
+    import onnxruntime
+    onnxruntime.set_default_logger_severity(4)
+else:
+    import smelt
+def load(model):
+    if engine == "onnxruntime":
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = int(threads)
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache)
+def batch(seconds):
+    time.sleep(0.03)
+    session.run(None, feeds)
+    times, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < seconds or len(times) < 3:
+        start = time.perf_counter()
+        session.run(None, feeds)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)) * 1e6
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    try:
+        if "seconds" in asked:
+            answer = batch(asked["seconds"])
+        else:
+            feeds = dict(np.load(asked["feeds"]))
+            session = load(asked["model"])
+            np.savez(asked["results"], *session.run(None, feeds))
+            answer = "loaded"
+    except Exception as e:
+        answer = {"refused": str(e).strip().splitlines()[-1][:160] if str(e).strip() else type(e).__name__}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Engines:
+    def __init__(self, args):
+        self.args = args
+        self.workers = {name: self.start(name) for name in ("smelt", "onnxruntime")}
+
+    def start(self, name):
+        return shared.Worker(name, WORKER, [name, self.args.threads, self.args.tuning_level, self.args.folder / "cache"])
+
+    def ask(self, name, question):
+        """The engine's answer; where its process ends, that is the refusal, and another one begins."""
+        try:
+            return self.workers[name].ask(question)
+        except (RuntimeError, BrokenPipeError) as e:
+            self.workers[name] = self.start(name)
+            return {"refused": f"its process ended: {e}"}
+
+    def load(self, case):
+        """{engine: why it refuses the case}, and how far their results are apart."""
+        folder = self.args.folder
+        onnx.save(case.model(), folder / "case.onnx")
+        np.savez(folder / "case.npz", **case.feeds())
+        refused = {}
+        for name in self.workers:
+            answer = self.ask(name, {"model": str(folder / "case.onnx"), "feeds": str(folder / "case.npz"),
+                                     "results": str(folder / f"{name}.npz")})
+            if isinstance(answer, dict):
+                refused[name] = answer["refused"]
+        if refused:
+            return refused, math.nan
+        found, expected = (list(np.load(folder / f"{name}.npz").values()) for name in self.workers)
+        numbers = [(f, e) for f, e in itertools.zip_longest(found, expected) if e is None or e.dtype.kind in "fiub"]
+        return {}, error([f for f, _ in numbers], [e for _, e in numbers])
+
+    def times(self):
+        """Microseconds of each engine."""
+        best = dict.fromkeys(self.workers, math.inf)
+        order = list(self.workers)
+        for _ in range(self.args.rounds):
+            for name in order:
+                answer = self.ask(name, {"seconds": self.args.seconds})
+                best[name] = min(best[name], math.inf if isinstance(answer, dict) else answer)
+            order.reverse()
+        return best
+
+    def end(self):
+        for worker in self.workers.values():
+            worker.end()
+
+
+# Each engine's own results: random numbers, and an order that is nobody's.
+RANDOM = ("RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout", "Unique")
+
+
+def own_results(case):
+    return case.op in RANDOM or (case.op == "TopK" and not case.attributes.get("sorted", 1))
+
+
+
+def measure(engines, case):
+    refused, apart = engines.load(case)
+    row = {"name": case.name, "refused": refused, "error": None if math.isnan(apart) or own_results(case) else apart}
+    if not refused:
+        row["us"] = engines.times()
+        row["ratio"] = row["us"]["smelt"] / row["us"]["onnxruntime"]
+    return row
+
+
+def text_of(row):
+    if row["refused"]:
+        return f"{'':31}{row['name'][:110]}: " + "; ".join(f"{k} refuses: {v}" for k, v in row["refused"].items())
+    us = row["us"]
+    wrong = f"  ERROR {row['error']:.1e}" if row["error"] and row["error"] > 0.02 else ""
+    return f"{us['smelt']:10.1f} {us['onnxruntime']:10.1f} {row['ratio']:8.3f}  {row['name'][:150]}{wrong}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("regex", nargs="*")
+    parser.add_argument("--families", nargs="*", choices=list(FAMILIES), default=list(FAMILIES))
+    parser.add_argument("--seconds", type=float, default=0.06)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tuning-level", type=int, default=1)
+    parser.add_argument("--above", type=float, default=1.2)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp/smelt-operators"))
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    cases = [c for f in args.families for c in FAMILIES[f]()]
+    cases = [c for c in cases if not args.regex or any(re.search(r, c.name) for r in args.regex)]
+    engines = Engines(args)
+    print(f"{shared.cpu_name()}, {args.threads} threads, {shared.commit()}: {len(cases)} cases, microseconds\n"
+          f"{'smelt':>10} {'ort':>10} {'ratio':>8}  case")
+    rows = []
+    for i, case in enumerate(cases):
+        rows.append(measure(engines, case))
+        if sys.stderr.isatty():
+            print(f"\r{i + 1} of {len(cases)}", end="", file=sys.stderr)
+    for i, row in enumerate(rows):
+        if not row["refused"] and row["ratio"] > args.above:
+            again = measure(engines, cases[i])
+            rows[i] = min(row, again, key=lambda r: r.get("ratio", math.inf))
+    engines.end()
+    timed = sorted((r for r in rows if not r["refused"]), key=lambda r: -r["ratio"])
+    refused = [r for r in rows if set(r["refused"]) == {"smelt"}]
+    for row in timed + refused:
+        print(text_of(row))
+    print(f"ONNX Runtime refuses {len(rows) - len(timed) - len(refused)}, smelt {len(refused)} of the rest")
+    if timed:
+        ratios = np.array([r["ratio"] for r in timed])
+        print(f"{len(timed)} rows: geometric mean {np.exp(np.log(ratios).mean()):.3f}, {np.mean(ratios > 1.1):.1%} above 1.1, "
+              f"largest {ratios.max():.2f}")
+    if args.out:
+        args.out.write_text(json.dumps(rows, indent=1))
+    sys.exit(1 if refused or any((r["error"] or 0) > 0.02 for r in timed) else 0)
+
+
+if __name__ == "__main__":
+    main()

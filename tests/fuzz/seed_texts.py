@@ -368,4 +368,22 @@ GRAPHS = {
     "cast_of_strings": (20, """
         g (float[2] x) => (float[2] y, string[2] t) <string[2] s = {"1.5", "nan"}, float[2] f = {0.1, 100000}>
         { n = Cast <to = 1> (s) y = Add(n, x) t = Cast <to = 8> (f) i = Cast <to = 7> (s) b = Cast <to = 9> (s) }"""),
+    # Weights that fold to 4 bits and are enough for a product by blocks (src/fuse/rewrites/quantized/block_matmul.cpp).
+    "blocks_of_4_bits": (21, """
+        g (float[3, 256] a, float[256] c) => (float[3, 256] y, float[3, 256] v)
+        <uint8[1, 32] cell, int64[2] times = {256, 8}, float[1, 1] one, uint8[1, 1] mid, int64[2] blocks = {256, 8}>
+        { wide = Tile(cell, times) q = Cast <to = 21> (wide) s = Tile(one, blocks) wz = Tile(mid, blocks) z = Cast <to = 21> (wz)
+          d = DequantizeLinear <axis = 1, block_size = 32> (q, s, z) t = Transpose <perm = [1, 0]> (d) p = MatMul(a, t)
+          y = Add(p, c) e = DequantizeLinear <axis = 1, block_size = 32> (q, s) v = Gemm <transB = 1, alpha = 0.5> (y, e, c) }"""),
+    "blocks_of_columns": (21, """
+        g (float[N, 256] a) => (float[N, 256] y)
+        <int8[1, 32] cell, int64[2] times = {256, 8}, float16[1, 1] one, int64[2] blocks = {16, 256}>
+        { wide = Tile(cell, times) q = Cast <to = 22> (wide) h = Tile(one, blocks) s = Cast <to = 1> (h)
+          d = DequantizeLinear <axis = 0, block_size = 16> (q, s) p = MatMul(a, d) y = Relu(p) }"""),
+    "blocks_with_padding": (21, """
+        g (float[2, 3, 272] a) => (float[2, 3, 256] y)
+        <uint8[1, 32] cell, int64[2] times = {256, 9}, float[1, 1] one, int64[2] blocks = {256, 9}, int64[1] begin = {0},
+            int64[1] end = {272}, int64[1] along = {1}>
+        { wide = Tile(cell, times) s = Tile(one, blocks) d = DequantizeLinear <axis = 1, block_size = 32> (wide, s)
+          k = Slice(d, begin, end, along) t = Transpose <perm = [1, 0]> (k) y = MatMul(a, t) }"""),
 }

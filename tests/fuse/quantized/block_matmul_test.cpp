@@ -13,11 +13,12 @@ constexpr int64_t n = 256, k = 272, padded = 288, block = 32;
 /// DequantizeLinear "dequantize" of q [n, row] in blocks → Slice "slice" → Transpose "transpose" → MatMul "product" → Add "sum".
 struct Blocks : Builder {
   ValueId a, w, y;
-  explicit Blocks(int64_t row = padded, DType type = DType::u4, int64_t of_block = block, int64_t kept = k) {
+  explicit Blocks(int64_t row = padded, DType type = DType::u4, int64_t of_block = block, int64_t kept = k, bool zeros = true) {
     const Shape blocks = {n, (row + of_block - 1) / of_block};
     a = input("a", {3, kept});
     w = node("dequantize", "DequantizeLinear",
-             {constant("q", weights_of(type, {n, row})), weights("scale", blocks), constant("zero", weights_of(type, blocks))},
+             {constant("q", weights_of(type, {n, row})), weights("scale", blocks),
+              zeros ? constant("zero", weights_of(type, blocks)) : ValueId::none},
              {n, row}, DType::f32, {{"axis", int64_t{1}}, {"block_size", of_block}});
     if (kept < row) w = node("slice", "Slice", {w, ints({0}), ints({kept}), ints({1})}, {n, kept});
     w = node("transpose", "Transpose", {w}, {kept, n}, DType::f32, {{"perm", std::vector<int64_t>{1, 0}}});
@@ -49,14 +50,17 @@ TEST(BlockMatMul, takes_dequantised_weights_their_padding_and_what_follows) {
 }
 
 TEST(BlockMatMul, takes_a_gemm_that_transposes_with_its_addend) {
-  Blocks b;
-  const ValueId kept = b.g.node(b["transpose"]).in(0);
-  b.output(b.node("gemm", "Gemm", {b.a, kept, b.weights("c", {n})}, {3, n}, DType::f32,
-                  {{"transB", int64_t{1}}, {"alpha", 0.5f}, {"beta", 2.0f}}));
-  const Graph before = clone(b.g);
-  run(b.g);
-  only(b.g, "BlockMatMul");
-  expect_same_outputs(before, b.g);
+  for (bool zeros : {true, false}) {
+    Blocks b(padded, DType::i4, block, k, zeros);
+    const ValueId kept = b.g.node(b["transpose"]).in(0);
+    const ValueId gemm = b.node("gemm", "Gemm", {b.a, kept, b.weights("c", {n})}, {3, n}, DType::f32,
+                                {{"transB", int64_t{1}}, {"alpha", 0.5f}, {"beta", 2.0f}});
+    b.output(b.node("scaled", "Mul", {gemm, b.weights("factor", {n})}, {3, n}));
+    const Graph before = clone(b.g);
+    run(b.g);
+    only(b.g, "BlockMatMul");
+    expect_same_outputs(before, b.g);
+  }
 }
 
 TEST(BlockMatMul, lays_weights_by_columns_by_rows) {

@@ -151,12 +151,11 @@ Outcome block_matmul(const Graph& g, NodeId n) {
                    return graph.add_constant(graph.value(v).name + "_by_rows", how(graph.value(v).constant));
                  };
                  const ValueId q = by_rows(0, transposed), scale = by_rows(1, transposed_floats), zero = by_rows(2, transposed);
-                 Node fused = fused_node("BlockMatMul", {old.in(0), q, scale, zero}, {old.out()});
+                 Node fused = fused_node("BlockMatMul", {old.in(0), q, scale, zero, old.is("Gemm") ? old.in(2) : ValueId::none},
+                                         {old.out()});
                  fused.attrs["block_size"] = w.block;
                  if (w.k < w.row) fused.attrs["K"] = w.k;
                  fused.program = program;
-                 if (const ValueId c = old.is("Gemm") ? old.in(2) : ValueId::none; c != ValueId::none) fused.inputs.push_back(c);
-                 while (fused.inputs.back() == ValueId::none) fused.inputs.pop_back();
                  return replace(graph, nodes, fused);
                }};
 }

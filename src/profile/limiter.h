@@ -21,7 +21,10 @@ bool only_moves(const StepInfo& step);
 /// shorter.
 void judge(StepRow& row, const Roof& roof);
 
-/// The steps inside of bodies, by some runs more of the execution.
-std::vector<InnerRow> inner_rows(Execution& execution, const Roof& roof, int runs);
+/// Makes the rows of bodies that take longer together than the step around them shares of its time: they are timed in other runs
+/// than it, so that noise may do that.
+void fit_into(std::span<InnerRow> rows, std::span<const StepRow> steps);
+/// The steps inside of bodies, by the fastest of some runs more of the execution, fitted into `steps`, those of the model.
+std::vector<InnerRow> inner_rows(Execution& execution, std::span<const StepRow> steps, const Roof& roof, int runs);
 
 }  // namespace smelt::profile

@@ -106,7 +106,7 @@ struct NodeRow {
 struct InnerRow {
   std::vector<std::string> path;  // the nodes that it is inside of, each with its body: "loop: body"
   StepRow row;                    // of one call, on average
-  double calls = 0, us = 0;       // of one run
+  double calls = 0, us = 0;       // of one run; with what is inside of it
 };
 
 /// Something to do, and what it may save of one run.

@@ -243,5 +243,24 @@ TEST(Fill, that_is_no_reason_to_wait_is_not_given_as_one) {
   EXPECT_EQ(waiting({{nullptr, nullptr, "cuDNN", {}, 0}})[0].fills.size(), 0u) << "of a library's kernel nothing is known";
 }
 
+TEST(StepsInsideOfABody, take_no_longer_together_than_the_step_around_them) {
+  std::vector<StepRow> steps(2);
+  steps[0].step.name = "loop", steps[0].us.median = 40;
+  steps[1].step.name = "other: loop", steps[1].us.median = 40;
+  const auto row = [](std::vector<std::string> path, double us) {
+    InnerRow r{.path = std::move(path), .calls = 2, .us = us};
+    r.row.us.median = us / 2;
+    return r;
+  };
+  std::vector<InnerRow> rows = {row({"loop: body"}, 60), row({"loop: body"}, 20), row({"loop: body", "if: then_branch"}, 10),
+                                row({"other: loop: body"}, 30), row({"unknown: body"}, 90)};
+  fit_into(rows, steps);
+  const std::vector<double> expected = {30, 10, 5, 30, 90};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_DOUBLE_EQ(rows[i].us, expected[i]) << i;
+    EXPECT_DOUBLE_EQ(rows[i].row.us.median, expected[i] / 2) << i;
+  }
+}
+
 }  // namespace
 }  // namespace smelt::profile

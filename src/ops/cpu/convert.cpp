@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 
@@ -38,6 +39,15 @@ ConvertToF32::ConvertToF32(const BoundTensor& from, int threads) : type_(from.ty
   count_ = row_ == 0 ? 0 : elements(extents);
   rows_ = igemm::RowMap(extents, steps);
   threads_ = useful_threads(threads, count_ * row_);
+  if (type_ != DType::f32) workspace_ = aligned(count_ * row_ * 4);
+}
+
+const float* ConvertToF32::into_f32(const void* data, char*& memory) const {
+  if (workspace_ == 0) return static_cast<const float*>(data);
+  float* to = reinterpret_cast<float*>(memory);
+  run(to, data);
+  memory += workspace_;
+  return to;
 }
 
 void ConvertToF32::run(float* to, const void* data) const {

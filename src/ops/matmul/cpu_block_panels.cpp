@@ -42,8 +42,7 @@ class BlockPanels final : public Kernel {
   BlockPanels(const BlockProduct& p, CpuEpilogue epilogue, int threads)
       : threads_(threads),
         epilogue_(std::move(epilogue)),
-        a_(p.bound.inputs[block_a]),
-        converted_(a_, threads),
+        converted_(p.bound.inputs[block_a], threads),
         weights_(p.weights),
         zeros_(block_zero_points(p, weights_)),
         n_(p.n),
@@ -55,18 +54,13 @@ class BlockPanels final : public Kernel {
     if (zeros_.valid()) weights_.zeros = zeros_.data<uint8_t>();
   }
 
-  int64_t workspace() const override { return converted_bytes() + threads_ * (thread_bytes() + epilogue_.scratch()); }
+  int64_t workspace() const override { return converted_.workspace() + threads_ * (thread_bytes() + epilogue_.scratch()); }
 
   bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const float* a = static_cast<const float*>(b.inputs[block_a]);
-    if (converted_bytes() > 0) {
-      converted_.run(reinterpret_cast<float*>(memory), b.inputs[block_a]);
-      a = reinterpret_cast<const float*>(memory);
-      memory += converted_bytes();
-    }
+    const float* a = converted_.into_f32(b.inputs[block_a], memory);
     weights_.q = static_cast<const uint8_t*>(b.inputs[block_weights]);
     weights_.scales = b.inputs[block_scales];
     rows_.set(a);
@@ -76,7 +70,6 @@ class BlockPanels final : public Kernel {
   }
 
  private:
-  int64_t converted_bytes() const { return a_.type == DType::f32 ? 0 : aligned(elements(a_.shape) * 4); }
   int64_t panels_bytes() const { return aligned(igemm::packed_floats(schedule_.k, columns_) * 4); }
   int64_t thread_bytes() const {
     return panels_bytes() + aligned(std::max(igemm::workspace(schedule_), igemm::workspace(last_)));
@@ -105,7 +98,6 @@ class BlockPanels final : public Kernel {
 
   int threads_;
   CpuEpilogue epilogue_;
-  BoundTensor a_;
   ConvertToF32 converted_;
   BlockWeights weights_;
   Tensor zeros_;

@@ -20,8 +20,7 @@ class BlockRows final : public Kernel {
  public:
   BlockRows(const BlockProduct& p, CpuEpilogue epilogue, int threads)
       : epilogue_(std::move(epilogue)),
-        a_(p.bound.inputs[block_a]),
-        converted_(a_, 1),
+        converted_(p.bound.inputs[block_a], 1),
         weights_(p.weights),
         zeros_(block_zero_points(p, weights_)),
         m_(p.m),
@@ -40,19 +39,14 @@ class BlockRows final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return converted_bytes() + rows_bytes() + threads_ * (thread_bytes() + epilogue_.scratch());
+    return converted_.workspace() + rows_bytes() + threads_ * (thread_bytes() + epilogue_.scratch());
   }
 
   bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const float* a = static_cast<const float*>(b.inputs[block_a]);
-    if (converted_bytes() > 0) {
-      converted_.run(reinterpret_cast<float*>(memory), b.inputs[block_a]);
-      a = reinterpret_cast<const float*>(memory);
-      memory += converted_bytes();
-    }
+    const float* a = converted_.into_f32(b.inputs[block_a], memory);
     float* rows = reinterpret_cast<float*>(memory);
     float* sums_of_a = rows + m_ * spread_;
     for (int64_t m = 0; m < m_; ++m) {
@@ -74,7 +68,6 @@ class BlockRows final : public Kernel {
 
  private:
   bool takes_zeros() const { return weights_.zeros || weights_.zero != 0; }
-  int64_t converted_bytes() const { return a_.type == DType::f32 ? 0 : aligned(m_ * k_ * 4); }
   int64_t rows_bytes() const { return aligned(m_ * (spread_ + weights_.blocks) * 4); }
   int64_t sums_floats() const { return m_ * block_; }
   int64_t thread_bytes() const { return aligned((sums_floats() + 2 * weights_.blocks + 64) * 4); }
@@ -102,7 +95,6 @@ class BlockRows final : public Kernel {
   }
 
   CpuEpilogue epilogue_;
-  BoundTensor a_;
   ConvertToF32 converted_;
   BlockWeights weights_;
   Tensor zeros_;

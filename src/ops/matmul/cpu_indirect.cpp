@@ -30,8 +30,7 @@ class IndirectProduct final : public Kernel {
   IndirectProduct(const Product& p, CpuEpilogue epilogue, int threads)
       : threads_(threads),
         epilogue_(std::move(epilogue)),
-        a_(p.bound.inputs[0]),
-        converted_(a_, threads),
+        converted_(p.bound.inputs[0], threads),
         parts_(igemm::split(std::vector<int64_t>{p.problem.k})),
         rows_(tall_rows(p), parts_),
         schedule_(igemm::schedule(p.problem.m, p.problem.n, parts_, !epilogue_.simple(), threads)) {
@@ -53,20 +52,14 @@ class IndirectProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return aligned(converted_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+    return converted_.workspace() + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const float* a = static_cast<const float*>(b.inputs[0]);
-    if (converted_floats() > 0) {
-      converted_.run(reinterpret_cast<float*>(memory), b.inputs[0]);
-      a = reinterpret_cast<const float*>(memory);
-      memory += aligned(converted_floats() * 4);
-    }
-    rows_.set(a);
+    rows_.set(converted_.into_f32(b.inputs[0], memory));
     igemm::Run r;
     r.rows = &rows_;
     r.b = packed_.data<float>();
@@ -78,11 +71,8 @@ class IndirectProduct final : public Kernel {
   }
 
  private:
-  int64_t converted_floats() const { return a_.type == DType::f32 ? 0 : elements(a_.shape); }
-
   int threads_;
   CpuEpilogue epilogue_;
-  BoundTensor a_;
   ConvertToF32 converted_;
   std::vector<igemm::Part> parts_;
   MatrixRows rows_;

@@ -43,10 +43,8 @@ class ComputedProduct final : public Kernel {
  public:
   ComputedProduct(const Product& p, CpuEpilogue epilogue, int threads)
       : epilogue_(std::move(epilogue)),
-        a_(p.bound.inputs[0]),
-        b_(p.bound.inputs[1]),
-        converted_a_(a_, threads),
-        converted_b_(b_, threads),
+        converted_a_(p.bound.inputs[0], threads),
+        converted_b_(p.bound.inputs[1], threads),
         alpha_(static_cast<float>(p.alpha)),
         n_(p.problem.n),
         k_(p.problem.k),
@@ -68,15 +66,16 @@ class ComputedProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return converted_bytes(a_) + converted_bytes(b_) + batches_.workers() * worker_bytes() + threads_ * epilogue_.scratch();
+    return converted_a_.workspace() + converted_b_.workspace() + batches_.workers() * worker_bytes() +
+           threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const float* a = as_f32(a_, converted_a_, b.inputs[0], memory);
-    const float* right = as_f32(b_, converted_b_, b.inputs[1], memory);
+    const float* a = converted_a_.into_f32(b.inputs[0], memory);
+    const float* right = converted_b_.into_f32(b.inputs[1], memory);
     char* workers_memory = memory;
     const CpuEpilogue::Runner runner(epilogue_, b, memory + batches_.workers() * worker_bytes());
     batches_.run([&](int64_t batch, int worker, int thread) {
@@ -89,15 +88,6 @@ class ComputedProduct final : public Kernel {
   int64_t panels_bytes() const { return aligned(igemm::packed_floats(k_, n_) * 4); }
   int64_t rows_bytes() const { return packs_a() ? aligned(m_ * k_ * 4) : 0; }
   int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + aligned(igemm::workspace(schedule_)); }
-  static int64_t converted_bytes(const BoundTensor& t) { return t.type == DType::f32 ? 0 : aligned(elements(t.shape) * 4); }
-
-  static const float* as_f32(const BoundTensor& t, const ConvertToF32& convert, const void* from, char*& memory) {
-    if (t.type == DType::f32) return static_cast<const float*>(from);
-    float* to = reinterpret_cast<float*>(memory);
-    convert.run(to, from);
-    memory += converted_bytes(t);
-    return to;
-  }
 
   void one(const float* a, const float* right, int64_t batch, MatrixRows& rows, char* memory, const CpuEpilogue::Runner& runner,
            int thread) {
@@ -128,7 +118,6 @@ class ComputedProduct final : public Kernel {
   }
 
   CpuEpilogue epilogue_;
-  BoundTensor a_, b_;
   ConvertToF32 converted_a_, converted_b_;
   float alpha_;
   int64_t m_, n_, k_, a_row_, a_column_, b_row_, b_column_;

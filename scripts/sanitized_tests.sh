@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 build=$(realpath "$1") jobs=$(jobs_for "$2")
 shift 2
 [ -e "$build/libonnx_sources.a" ] || die "$build has no libonnx_sources.a; build there first"
-folder=$build/sanitize-tests
+folder=$build/sanitize   # the operators' fuzzer of scripts/fuzz_operators.sh is built there too
 compiler=()
 if clang=$(command -v clang++ || command -v clang++-14); then compiler=("-DCMAKE_CXX_COMPILER=$clang"); fi   # a third of g++'s time
 mkdir -p "$folder/passed"

@@ -52,10 +52,10 @@ void offer_vectors(const BoundNode& node, const Machine& machine, Offer& offer) 
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  if (node.node->is("MatMul") && is_float(node.outputs[0].type) && !node.inputs[0].shape.empty() &&
-      !node.inputs[1].shape.empty() && (node.inputs[0].shape.size() == 1 || node.inputs[1].shape.size() == 1))
+  if (node.node->is("MatMul") && !node.inputs[0].shape.empty() && !node.inputs[1].shape.empty() &&
+      (node.inputs[0].shape.size() == 1 || node.inputs[1].shape.size() == 1))
     return offer_vectors(node, machine, offer);
-  if (!is_float(node.outputs[0].type)) return offer.refuse("onednn", Reason::wrong_type, "a product of integers");
+  if (node.inputs[0].type == DType::f64 || !is_float(node.inputs[0].type)) return matmul::offer_wide(node, machine, offer);
   matmul::Product p = matmul::product(node);
   if (const auto why = matmul::rejects_tensors(p)) {
     offer.refuse("onednn", *why);

@@ -16,6 +16,8 @@ void offer_indirect(const Request& r, Offer& offer);                // "avx2": s
 void offer_indirect_packed_in_run(const Request& r, Offer& offer);  // "avx2": the same, operands packed in the run
 void offer_skinny(const Request& r, Offer& offer);                  // "cpu": a few rows, weights read where they lie
 void offer_onednn(const Request& r, Offer& offer);                  // "onednn"
+/// Products of f64 and of integers of 32 and 64 bits, "cpu": cpu_wide.cpp.
+void offer_wide(const BoundNode& b, const Machine& machine, Offer& offer);
 
 void offer_fused_gemm(const BoundNode& b, const Machine& machine,
                       Offer& offer);  // Gemm's tactics, then a sweep: cpu_composed.cpp

@@ -13,7 +13,7 @@ namespace {
 
 /// program(in0, c) of Gemm: in0 + beta · c.
 expr::Program gemm_program(const BoundNode& node, float beta) {
-  const DType wide = node.outputs[0].type == DType::f64 ? DType::f64 : DType::f32;
+  const DType type = node.outputs[0].type, wide = is_float(type) && type != DType::f64 ? DType::f32 : type;
   expr::Program p;
   const expr::Ref sum = p.input(wide);
   expr::Ref result = sum;

@@ -1,0 +1,117 @@
+// Included by ops/cpu/wide/tile.simd.cpp for each width of registers, so without a guard: SMELT_WIDE_TARGET, the attribute of its
+// functions; SMELT_WIDE_BYTES, of a register; SMELT_WIDE_ROWS, of a tile.
+
+template <class T> struct Registers {
+  typedef T Vector __attribute__((vector_size(SMELT_WIDE_BYTES)));
+  static constexpr int lanes = SMELT_WIDE_BYTES / static_cast<int>(sizeof(T));
+};
+
+template <class T> SMELT_WIDE_TARGET inline typename Registers<T>::Vector load(const T* from) {
+  typename Registers<T>::Vector v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T> SMELT_WIDE_TARGET inline void store(T* to, typename Registers<T>::Vector v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+
+constexpr int tile_rows = SMELT_WIDE_ROWS, tile_vectors = 2;
+
+template <class T, int rows> SMELT_WIDE_TARGET void tile_of(const Tile& t) {
+  constexpr int lanes = Registers<T>::lanes, columns = tile_vectors * lanes;
+  typename Registers<T>::Vector sums[rows][tile_vectors] = {};
+  const T *a = static_cast<const T*>(t.a), *b = static_cast<const T*>(t.b);
+  for (int64_t k = 0; k < t.k; ++k, a += t.a_column, b += columns) {
+    typename Registers<T>::Vector column[tile_vectors];
+    for (int v = 0; v < tile_vectors; ++v) column[v] = load(b + v * lanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const T factor = a[r * t.a_row];
+      for (int v = 0; v < tile_vectors; ++v) sums[r][v] = factor * column[v] + sums[r][v];
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    T* c = static_cast<T*>(t.c) + r * t.c_row;
+    T part[columns];
+    const bool whole = t.columns == columns;
+    if (t.adds) {
+      if (!whole) __builtin_memcpy(part, c, static_cast<std::size_t>(t.columns) * sizeof(T));
+      for (int v = 0; v < tile_vectors; ++v) sums[r][v] += load((whole ? c : part) + v * lanes);
+    }
+    for (int v = 0; v < tile_vectors; ++v) store((whole ? c : part) + v * lanes, sums[r][v]);
+    if (!whole) __builtin_memcpy(c, part, static_cast<std::size_t>(t.columns) * sizeof(T));
+  }
+}
+
+template <class T, int rows = tile_rows> SMELT_WIDE_TARGET void tile(const Tile& t) {
+  if constexpr (rows > 1) {
+    if (t.rows < rows) return tile<T, rows - 1>(t);
+  }
+  tile_of<T, rows>(t);
+}
+
+/// y[r] += Σ over `depth` rows of b: y goes through memory once for all of them.
+template <class T, int rows, int depth> SMELT_WIDE_TARGET void add_rows(const FewRows& f, const T* a, const T* b) {
+  constexpr int lanes = Registers<T>::lanes;
+  T factor[rows][depth];
+  for (int r = 0; r < rows; ++r)
+    for (int d = 0; d < depth; ++d) factor[r][d] = a[r * f.a_row + d * f.a_column];
+  int64_t j = 0;
+  for (; j + lanes <= f.columns; j += lanes) {
+    typename Registers<T>::Vector from[depth];
+    for (int d = 0; d < depth; ++d) from[d] = load(b + d * f.b_step + j);
+    for (int r = 0; r < rows; ++r) {
+      T* y = static_cast<T*>(f.y) + r * f.y_row + j;
+      auto sum = load(y);
+      for (int d = 0; d < depth; ++d) sum = factor[r][d] * from[d] + sum;
+      store(y, sum);
+    }
+  }
+  for (; j < f.columns; ++j)
+    for (int r = 0; r < rows; ++r)
+      for (int d = 0; d < depth; ++d) static_cast<T*>(f.y)[r * f.y_row + j] += factor[r][d] * b[d * f.b_step + j];
+}
+
+template <class T, int rows = Table::few> SMELT_WIDE_TARGET void across(const FewRows& f) {
+  if constexpr (rows > 1) {
+    if (f.rows < rows) return across<T, rows - 1>(f);
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < f.columns; ++j) static_cast<T*>(f.y)[r * f.y_row + j] = 0;
+  const T *a = static_cast<const T*>(f.a), *b = static_cast<const T*>(f.b);
+  constexpr int depth = 4;
+  int64_t k = 0;
+  for (; k + depth <= f.k; k += depth) add_rows<T, rows, depth>(f, a + k * f.a_column, b + k * f.b_step);
+  for (; k < f.k; ++k) add_rows<T, rows, 1>(f, a + k * f.a_column, b + k * f.b_step);
+}
+
+template <class T, int rows = Table::few> SMELT_WIDE_TARGET void along(const FewRows& f) {
+  if constexpr (rows > 1) {
+    if (f.rows < rows) return along<T, rows - 1>(f);
+  }
+  constexpr int lanes = Registers<T>::lanes, chains = 4;  // sums of one row, so that additions do not wait for each other
+  const T* a = static_cast<const T*>(f.a);
+  for (int64_t j = 0; j < f.columns; ++j) {
+    const T* b = static_cast<const T*>(f.b) + j * f.b_step;
+    typename Registers<T>::Vector sums[rows][chains] = {};
+    int64_t k = 0;
+    for (; k + chains * lanes <= f.k; k += chains * lanes)
+      for (int c = 0; c < chains; ++c) {
+        const auto v = load(b + k + c * lanes);
+        for (int r = 0; r < rows; ++r) sums[r][c] = load(a + r * f.a_row + k + c * lanes) * v + sums[r][c];
+      }
+    for (int r = 0; r < rows; ++r) {
+      const auto v = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]);
+      T sum = 0;
+      for (int i = 0; i < lanes; ++i) sum += v[i];
+      for (int64_t i = k; i < f.k; ++i) sum += a[r * f.a_row + i] * b[i];
+      static_cast<T*>(f.y)[r * f.y_row + j * f.y_column] = sum;
+    }
+  }
+}
+
+template <class T> inline constexpr Table table_of = {tile_rows, tile_vectors* Registers<T>::lanes, tile<T>, across<T>, along<T>};
+
+inline const Table& table(Type type) {
+  return type == Type::f64 ? table_of<double> : type == Type::i32 ? table_of<int32_t> : table_of<int64_t>;
+}

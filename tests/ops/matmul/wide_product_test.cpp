@@ -1,0 +1,118 @@
+// Products of doubles and of integers of 32 and 64 bits (ops/matmul/cpu_wide.cpp).
+#include <limits>
+
+#include "ops/cpu/wide/gemm.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using expr::Fn;
+using expr::Program;
+using testing::ElementsAre;
+
+constexpr DType types[] = {DType::f64, DType::i32, DType::u32, DType::i64, DType::u64};
+
+double tolerance(DType type) { return type == DType::f64 ? 1e-14 : 0; }
+
+Trial product(DType type, const Shape& a, const Shape& b, bool constant) {
+  Trial t;
+  t.node.op = "MatMul";
+  t.add(random_tensor(type, a, 1), false);
+  t.add(random_tensor(type, b, 2), constant);
+  return t;
+}
+
+TEST(WideProduct, agrees_with_the_reference_for_every_type_and_shape) {
+  struct Row {
+    Shape a, b, y;
+  };
+  const Row rows[] = {{{7, 5}, {5, 3}, {7, 3}},
+                      {{1, 700}, {700, 1100}, {1, 1100}},
+                      {{4, 33}, {33, 17}, {4, 17}},
+                      {{700, 300}, {300, 1}, {700, 1}},
+                      {{97, 513}, {513, 65}, {97, 65}},
+                      {{2, 3, 11, 20}, {20, 9}, {2, 3, 11, 9}},
+                      {{2, 3, 9, 4}, {2, 3, 4, 6}, {2, 3, 9, 6}},
+                      {{3, 9, 4}, {2, 1, 4, 6}, {2, 3, 9, 6}},
+                      {{9, 4}, {2, 3, 4, 6}, {2, 3, 9, 6}},
+                      {{40}, {40, 9}, {9}},
+                      {{2, 9, 40}, {40}, {2, 9}},
+                      {{40}, {40}, {}}};
+  for (DType type : types)
+    for (const Row& row : rows)
+      for (bool constant : {true, false}) {
+        Trial t = product(type, row.a, row.b, constant);
+        t.result(type, row.y);
+        EXPECT_THAT(check(t, tolerance(type)), ElementsAre("cpu")) << name(type);
+      }
+}
+
+TEST(WideProduct, takes_a_gemm_of_every_transpose_with_its_addend) {
+  for (DType type : types)
+    for (int64_t trans_a : {0, 1})
+      for (int64_t trans_b : {0, 1})
+        for (const auto& [m, n] : {std::pair<int64_t, int64_t>{13, 19}, {3, 50}, {50, 1}})
+          for (const Shape& c : {Shape{}, Shape{n}, Shape{m, 1}}) {
+            Trial t;
+            t.node.op = "Gemm";
+            t.node.attrs["transA"] = trans_a;
+            t.node.attrs["transB"] = trans_b;
+            if (type == DType::f64) t.node.attrs["alpha"] = 0.5f, t.node.attrs["beta"] = -2.0f;
+            t.add(random_tensor(type, trans_a ? Shape{40, m} : Shape{m, 40}, 1), false);
+            t.add(random_tensor(type, trans_b ? Shape{n, 40} : Shape{40, n}, 2), true);
+            t.add(random_tensor(type, c, 3), false);
+            t.result(type, {m, n});
+            EXPECT_THAT(check(t, tolerance(type)), ElementsAre("cpu")) << name(type) << trans_a << trans_b << m;
+          }
+}
+
+TEST(WideProduct, ends_with_a_program) {
+  Program p;
+  const expr::Ref sum = p.input(DType::f64), bias = p.input(DType::f64);
+  p.output(p.call(Fn::relu, p.call(Fn::add, sum, bias)));
+  for (const Shape& c : {Shape{70}, Shape{9, 1}, Shape{9, 70}}) {
+    Trial t = product(DType::f64, {2, 9, 33}, {33, 70}, true);
+    t.node.domain = smelt_domain;
+    t.node.program = p;
+    t.add(random_tensor(DType::f64, c, 3), false);
+    t.result(DType::f64, {2, 9, 70});
+    EXPECT_THAT(check(t, 1e-14), ElementsAre("cpu"));
+  }
+}
+
+TEST(WideProduct, leaves_integers_times_a_number_to_the_reference) {
+  Trial t = product(DType::i32, {7, 5}, {5, 3}, true);
+  t.node.op = "Gemm";
+  t.node.attrs["alpha"] = 0.5f;
+  t.result(DType::i32, {7, 3});
+  EXPECT_TRUE(check(t, 0).empty());
+}
+
+TEST(WideGemm, of_integers_wraps) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  const int64_t a[] = {most, most, 3}, b[] = {2, most, most};
+  int64_t c = 0;
+  const wide::Gemm gemm(wide::Type::i64, 1, 1, 3, 1);
+  std::vector<char> memory(static_cast<size_t>(gemm.workspace()));
+  gemm.run({a, 3, 1}, {b, 1, 1}, &c, 1, memory.data());
+  EXPECT_EQ(c, static_cast<int64_t>(2 * static_cast<uint64_t>(most) + static_cast<uint64_t>(most) * static_cast<uint64_t>(most) +
+                                    3 * static_cast<uint64_t>(most)));
+}
+
+TEST(WideGemm, is_the_same_on_any_number_of_threads_and_of_nothing_it_is_zero) {
+  constexpr int64_t m = 211, n = 130, k = 300;
+  const Tensor a = random_tensor(DType::f64, {m, k}, 1), b = random_tensor(DType::f64, {k, n}, 2);
+  Tensor one = Tensor::empty(DType::f64, {m, n}), many = Tensor::empty(DType::f64, {m, n});
+  for (auto& [y, threads] : {std::pair<Tensor&, int>{one, 1}, {many, 3}}) {
+    const wide::Gemm gemm(wide::Type::f64, m, n, k, threads);
+    std::vector<char> memory(static_cast<size_t>(gemm.workspace()));
+    gemm.run({a.raw(), k, 1}, {b.raw(), n, 1}, y.raw(), n, memory.data());
+  }
+  EXPECT_TRUE(std::ranges::equal(one.span<double>(), many.span<double>()));
+  wide::Gemm(wide::Type::f64, m, n, 0, 1).run({a.raw(), 0, 1}, {b.raw(), n, 1}, one.raw(), n, nullptr);
+  EXPECT_TRUE(std::ranges::all_of(one.span<double>(), [](double v) { return v == 0; }));
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -219,6 +219,8 @@ Ledger run(Graph& g, const Options& options) {
     replace(qlinear_operator, qlinear_operator_by_constants);
     replace(dynamic_product, dynamic_product_nowhere);
   }
+  if (options.widened == WidenedFloats::none) replace(widen_convolutions, widen_convolutions_nowhere);
+  if (options.widened == WidenedFloats::f16) replace(widen_convolutions, widen_convolutions_of_f16);
   if (options.blocks_in_parts) replace(block_matmul, block_matmul_nowhere);
   return run(g, list, options);
 }

@@ -4,14 +4,28 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/device.h"
+#include "ops/core/machine.h"
 #include "ops/core/tactic_names.h"
 
 namespace smelt::plan {
 
 bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
 
+namespace {
+
+/// On a processor convolutions run in f32, unless a 16-bit type was asked for or is multiplied as it is.
+fuse::WidenedFloats widened(const Options& options) {
+  if (on_gpu(options) || !options.precision.empty()) return fuse::WidenedFloats::none;
+  return ops::multiplies_bf16() ? fuse::WidenedFloats::f16 : fuse::WidenedFloats::f16_and_bf16;
+}
+
+}  // namespace
+
 fuse::Options fuse_options(const Options& options) {
-  return {.skip = options.skip, .int8_by_constants = on_gpu(options), .blocks_in_parts = on_gpu(options)};
+  return {.skip = options.skip,
+          .int8_by_constants = on_gpu(options),
+          .blocks_in_parts = on_gpu(options),
+          .widened = widened(options)};
 }
 
 std::shared_ptr<MemoryAccount> account_for(const Options& options) {

@@ -63,12 +63,16 @@ struct Rates {
   double launch_us = 0;    // starting one kernel
 };
 
+/// Which 16-bit floats a machine's convolutions are slower in than in f32.
+enum class WidenedFloats : uint8_t { none, f16, f16_and_bf16 };
+
 struct Options {
   std::vector<std::string> skip;  // rewrites left out
   bool verify_each = true;        // run the verifier after each rewrite
   ConcatForm concat = ConcatForm::in_place;
   bool int8_by_constants = false;  // int8 products by something computed have no kernel, and stay in parts
   bool blocks_in_parts = false;    // products by weights in blocks have no kernel, and stay in parts
+  WidenedFloats widened = WidenedFloats::none;
   Rates rates = {};
 };
 

@@ -23,5 +23,7 @@ Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
 Outcome dynamic_product_nowhere(const Graph& g, NodeId n);
 /// Where no kernel takes weights in blocks.
 Outcome block_matmul_nowhere(const Graph& g, NodeId n);
+Outcome widen_convolutions_of_f16(const Graph& g, NodeId n);
+Outcome widen_convolutions_nowhere(const Graph& g, NodeId n);
 
 }  // namespace smelt::fuse

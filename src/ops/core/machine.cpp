@@ -53,6 +53,11 @@ std::string widest_isa(const Processor& p) {
 
 }  // namespace
 
+bool multiplies_bf16() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16");
+}
+
 int usable_cores() { return threads::usable_cores(); }
 
 Machine this_machine(int threads) {

@@ -3,16 +3,10 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/deform.h"
 #include "ops/core/float_reference.h"
 
 namespace smelt::ops {
-namespace {
-
-struct Deform {
-  ConvProblem conv;
-  int64_t groups = 1;  // of offsets
-};
 
 Deform deform_problem(const Node& node, const Shape& x, const Shape& w, const Shape& offset) {
   Deform d{conv_problem(node, x, w), node.get_int("offset_group", 1)};
@@ -22,6 +16,8 @@ Deform deform_problem(const Node& node, const Shape& x, const Shape& w, const Sh
   if (offset != expected) fail("offset has shape {}, expected {}", to_string(offset), to_string(expected));
   return d;
 }
+
+namespace {
 
 /// Value of `plane` (extents `grid`) at a fractional position: linear in every axis, zero outside the grid.
 template <class T> double sample(const T* plane, const Shape& grid, const std::vector<double>& at) {

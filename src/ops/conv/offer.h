@@ -49,13 +49,14 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 
 /// "avx2" and "onednn" by MatMulInteger's kernels, "cpu" for small groups: cpu_integer.cpp.
 void offer_conv_integer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
+void offer_deform_cpu(const BoundNode& node, const Machine& machine, Offer& offer);   // "avx2": cpu_deform.cpp
 void offer_deform_cuda(const BoundNode& node, const Machine& machine, Offer& offer);  // "cuda": cuda_deform.cpp
 
 inline constexpr OperatorTactics operators[] = {
     {is_conv, offer_cpu, offer_cuda},
     {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
     {[](const Node& node) { return node.is("ConvInteger"); }, offer_conv_integer_cpu, nullptr},
-    {[](const Node& node) { return node.is("DeformConv"); }, nullptr, offer_deform_cuda},
+    {[](const Node& node) { return node.is("DeformConv"); }, offer_deform_cpu, offer_deform_cuda},
 };
 
 }  // namespace smelt::ops::conv

@@ -92,19 +92,19 @@ struct Ended {
     return y;
   }
 
-  /// Of random sums of 32 bits with a scale for each column.
-  void expect_right_of_integers(bool is_started) const {
+  /// Of random sums of 32 bits with a scale for each column, or 1 for all.
+  void expect_right_of_integers(bool is_started, bool is_scaled = true) const {
     const Tensor sums = random_tensor(DType::i32, {rows, columns}, 9, -1e6, 1e6);
     const Tensor start = random_tensor(DType::i32, {columns}, 10, -1e6, 1e6);
-    const Tensor scales = random_tensor(DType::f32, {columns}, 11, -1e-5, 1e-5);
+    const Tensor scales = is_scaled ? random_tensor(DType::f32, {columns}, 11, -1e-5, 1e-5) : Tensor::scalar(1.0f);
     std::vector<float> bits(static_cast<size_t>(sums.size())), values(bits.size());
     std::memcpy(bits.data(), sums.raw(), bits.size() * 4);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto c = static_cast<int64_t>(i) % columns;
       const int32_t sum = sums.data<int32_t>()[i] + (is_started ? start.data<int32_t>()[c] : 0);
-      values[i] = static_cast<float>(sum) * scales.data<float>()[c];
+      values[i] = static_cast<float>(sum) * scales.data<float>()[is_scaled ? c : 0];
     }
-    const CpuEpilogue e(bound, 0, 3, std::span(scales.data<float>(), static_cast<size_t>(columns)));
+    const CpuEpilogue e(bound, 0, 3, std::span(scales.data<float>(), static_cast<size_t>(scales.size())));
     EXPECT_EQ(run(e, bits, columns + 5, is_started ? start.data<int32_t>() : nullptr), expected(values));
   }
 
@@ -171,7 +171,8 @@ TEST(Epilogue, takes_32_bit_sums_to_floats_in_one_pass) {
         const Ended t(f.program, f.kinds, columns, is_slice);
         const float scale = 1;
         EXPECT_EQ(CpuEpilogue(t.bound, 0, 3, std::span(&scale, 1)).scratch() > 0, f.has_scratch);
-        for (bool is_started : {false, true}) t.expect_right_of_integers(is_started);
+        for (bool is_started : {false, true})
+          for (bool is_scaled : {false, true}) t.expect_right_of_integers(is_started, is_scaled);
       }
 }
 

@@ -1,5 +1,7 @@
 #include "ops/cpu/integer/float_pass.h"
 
+#include <algorithm>
+
 #include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/program.h"
@@ -64,6 +66,7 @@ std::shared_ptr<const FloatPass> FloatPass::match(const BoundNode& node, size_t 
     pass->has_one_factor_ = elements(operand(factor).shape) == 1;
   }
   if (r != 0) return nullptr;
+  if (std::ranges::all_of(scales, [](float s) { return s == 1; })) return pass;
   pass->scales_.assign(static_cast<size_t>(columns), scales[0]);
   if (scales.size() > 1) pass->scales_.assign(scales.begin(), scales.end());
   return pass;
@@ -77,7 +80,7 @@ void FloatPass::run(const igemm::Sums& s, const int32_t* start, int64_t first_co
   all.sums = reinterpret_cast<const int32_t*>(s.sums);
   all.start = start ? start + s.column : nullptr;
   all.rows = s.rows, all.columns = s.columns, all.sums_step = s.stride;
-  all.scales = scales_.data() + column;
+  if (!scales_.empty()) all.scales = scales_.data() + column;
   all.has_one_factor = has_one_factor_;
   if (factor_ >= 0) all.factors = input(factor_) + (has_one_factor_ ? 0 : column);
   if (addend_ >= 0) all.addends = (addends_.empty() ? input(addend_) : addends_.data()) + column;

@@ -61,8 +61,9 @@ class DynamicQuantizeKernel final : public Kernel {
       q.zero = *zero;
       q.low = -static_cast<float>(*zero);
       q.high = 255 + q.low;
-      parallel(threads_, count_, 64,
-               [&](int64_t begin, int64_t end, int) { avx2::integer_rows().quantize(q, x + begin, end - begin, y + begin); });
+      parallel(threads_, count_, 64, [&](int64_t begin, int64_t end, int) {
+        avx2::integer_rows().quantize_within(q, x + begin, end - begin, y + begin);
+      });
       return;
     }
     parallel(threads_, count_, 64, [&](int64_t begin, int64_t end, int thread) {

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -94,6 +97,70 @@ TEST(DynamicQuantizeLinearTactics, take_ranges_next_to_nothing_and_infinity) {
     t.add(std::move(x), false);
     t.result(DType::u8, {999});
     EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << scale;
+  }
+}
+
+/// Values whose quotients by 1/8 lie on halves and next to them, and in between; the range is that of all bytes.
+Tensor next_to_halves(int64_t count) {
+  Tensor x = random_tensor(DType::f32, {count}, 5, -12, 12);
+  for (int64_t i = 0; i < count; ++i) {
+    const float half = (static_cast<float>(i % 180) - 90.5f) / 8;
+    if (i % 5 < 3) x.data<float>()[i] = i % 5 == 0 ? half : std::nextafter(half, i % 5 == 1 ? -99.0f : 99.0f);
+  }
+  x.data<float>()[count - 1] = -100.0f / 8;
+  x.data<float>()[0] = 155.0f / 8;
+  return x;
+}
+
+TEST(DynamicQuantizeLinearTactics, round_quotients_that_lie_next_to_halves) {
+  for (const int64_t count : {31, 32, 100, 5000}) {
+    Trial t;
+    t.node.op = "DynamicQuantizeLinear";
+    t.add(next_to_halves(count), false);
+    t.result(DType::u8, {count});
+    EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << count;
+  }
+}
+
+TEST(DynamicQuantizeLinearTactics, leave_nan_out_of_the_range) {
+  for (const int64_t at : {0, 17, 70}) {
+    Tensor x = next_to_halves(71);
+    x.data<float>()[at == 0 || at == 70 ? 35 : at] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<const void*> in{x.raw()};
+    Trial t;
+    t.node.op = "DynamicQuantizeLinear";
+    t.add(x, false);
+    t.result(DType::u8, {71});
+    t.bound.node = &t.node;
+    t.bound.outputs.push_back({DType::f32, {}});
+    t.bound.outputs.push_back({DType::u8, {}});
+    const Offer o = offer(t.bound, Machine{});
+    ASSERT_EQ(o.candidates[0].tactic, "cpu");
+    const auto kernel = o.candidates[0].prepare();
+    alignas(64) char memory[1 << 14];
+    ASSERT_LE(kernel->workspace(), static_cast<int64_t>(sizeof memory));
+    uint8_t y[71], zero = 0;
+    float scale = 0;
+    void* const out[] = {y, &scale, &zero};
+    kernel->run({in, out, memory, nullptr});
+    EXPECT_EQ(scale, 1.0f / 8);
+    EXPECT_EQ(zero, 100);
+    EXPECT_EQ(y[0], 255);
+    EXPECT_EQ(y[70], 0);
+  }
+}
+
+TEST(QuantizeLinearTactics, round_quotients_that_lie_next_to_halves) {
+  for (const DType type : {DType::u8, DType::i8}) {
+    for (const int64_t count : {5, 32, 100, 5000}) {
+      Trial t;
+      t.node = node_of("QuantizeLinear", onnx_domain, {});
+      t.add(next_to_halves(count), false);
+      t.add(Tensor::scalar(1.0f / 8), true);
+      t.add(Tensor::scalar<int64_t>(type == DType::u8 ? 100 : -28).cast(type), true);
+      t.result(type, {count});
+      EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << name(type) << count;
+    }
   }
 }
 

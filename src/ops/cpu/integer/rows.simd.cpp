@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/cpu/integer/simd/bytes.h"
+#include "ops/cpu/integer/simd/quantize.h"
 #include "ops/cpu/integer/simd/rows.h"
 
 namespace smelt::avx2 {
@@ -13,18 +15,6 @@ using ops::integer::DepthwisePixels;
 using ops::integer::Requantization;
 using ops::integer::RowFunctions;
 using ops::integer::SumRows;
-
-inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-inline __m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-inline void store16(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
-inline void store32(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
-
-template <bool is_signed> inline __m256i to_16(__m128i bytes) {
-  return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-}
-template <bool is_signed> inline __m256i to_32(__m128i bytes) {
-  return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
-}
 
 template <bool is_signed> void widen(int16_t* to, const uint8_t* from, int64_t n, int32_t zero) {
   const __m256i z = _mm256_set1_epi16(static_cast<int16_t>(zero));
@@ -41,7 +31,7 @@ inline __attribute__((always_inline)) __m256 load_sums(const int32_t* sums, cons
 }
 
 /// 8 scaled sums as whole numbers within the type's range, the zero point not added yet.
-inline __attribute__((always_inline)) __m256i quantize(const Requantization& r, __m256 sums, int64_t column) {
+inline __attribute__((always_inline)) __m256i whole(const Requantization& r, __m256 sums, int64_t column) {
   __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
   if (r.addends) v = _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column));
   v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
@@ -60,18 +50,7 @@ inline __attribute__((always_inline)) __m256i add_residual(const Requantization&
   return _mm256_cvtps_epi32(v);
 }
 
-/// 8 whole numbers plus the zero point as bytes, which they fit, in the low half.
-inline __m128i to_bytes(__m256i q, int32_t zero) {
-  const __m256i y = _mm256_and_si256(_mm256_add_epi32(q, _mm256_set1_epi32(zero)), _mm256_set1_epi32(255));
-  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
-  return _mm_packus_epi16(words, words);
-}
-
 enum class Residual { none, u8, i8 };
-
-/// Division by multiplication: the guess is within 2^-14 of the quotient (three roundings of at most 2^-24 each, of numbers up to
-/// 256), so that both round to the same whole number unless the guess is nearer than that to a half.
-constexpr float next_to_half = 0.5f - 0x1p-13f;
 
 /// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
 struct Guess {
@@ -127,22 +106,9 @@ inline __attribute__((always_inline)) __m256i guessed(const Guess& g, __m256 sum
 
 /// 8 columns as the program computes them.
 template <Residual residual> inline __m256i exact(const Requantization& r, __m256 sums, int64_t column, const uint8_t* other) {
-  const __m256i q = quantize(r, sums, column);
+  const __m256i q = whole(r, sums, column);
   if constexpr (residual == Residual::none) return q;
   return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
-}
-
-/// Packs 8 · vectors whole numbers as bytes: packing works within halves, and the last permutation puts groups of 4 in order.
-template <int vectors> inline __attribute__((always_inline)) void store_bytes(uint8_t* to, const __m256i* q, __m256i zero) {
-  const __m256i low_bytes = _mm256_set1_epi16(255);
-  const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
-  if constexpr (vectors == 4) {
-    const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
-    store32(to, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-  } else {
-    const __m256i words = _mm256_packus_epi16(a, a);
-    store16(to, _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5))));
-  }
 }
 
 template <Residual residual, bool adds, bool starts>
@@ -280,60 +246,6 @@ void depthwise(const DepthwisePixels& p) {
     depthwise_pixels<false>(p);
 }
 
-/// 8 numbers as bytes.
-inline __attribute__((always_inline)) __m128i quantize_8(const Requantization& r, __m256 v) {
-  v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
-  const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
-  v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low)), _mm256_set1_ps(r.high));
-  v = _mm256_blendv_ps(v, _mm256_set1_ps(static_cast<float>(-r.zero)), nan);
-  return to_bytes(_mm256_cvtps_epi32(v), r.zero);
-}
-
-template <class Load>
-inline __attribute__((always_inline)) void quantize_row(const Requantization& r, int64_t n, uint8_t* to, Load&& load) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), quantize_8(r, load(i)));
-  // The last 8 again: rows have at least 8, and numbers and bytes never share memory.
-  if (i < n) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + n - 8), quantize_8(r, load(n - 8)));
-}
-
-void quantize_numbers(const Requantization& r, const float* from, int64_t n, uint8_t* to) {
-  if (n < 8) {
-    alignas(32) float in[8] = {};
-    alignas(16) uint8_t out[16];
-    std::memcpy(in, from, static_cast<size_t>(n) * sizeof(float));
-    store16(out, quantize_8(r, _mm256_load_ps(in)));
-    std::memcpy(to, out, static_cast<size_t>(n));
-    return;
-  }
-  quantize_row(
-      r, n, to, [&](int64_t i) __attribute__((always_inline)) { return _mm256_loadu_ps(from + i); });
-}
-
-void combine(ops::integer::Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to) {
-  alignas(32) float in[2][8] = {};
-  alignas(16) uint8_t out[16];
-  const int64_t count = n;
-  uint8_t* const result = to;
-  if (n < 8) {
-    std::memcpy(in[0], a, static_cast<size_t>(n) * sizeof(float));
-    std::memcpy(in[1], b, static_cast<size_t>(n) * sizeof(float));
-    a = in[0], b = in[1], to = out, n = 8;
-  }
-  if (op == ops::integer::Combine::add) {
-    quantize_row(
-        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
-          return _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-        });
-  } else {
-    quantize_row(
-        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
-          return _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-        });
-  }
-  if (to == out) std::memcpy(result, out, static_cast<size_t>(count));
-}
-
 template <bool is_signed> void dequantize(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale) {
   const __m256i z = _mm256_set1_epi32(zero);
   const __m256 s = _mm256_set1_ps(scale);
@@ -414,9 +326,9 @@ void add_sums(int32_t* to, const int32_t* from, int64_t n) {
 }  // namespace
 
 const RowFunctions& integer_rows() {
-  static constexpr RowFunctions table = {widen<false>,     widen<true>,  requantize,        depthwise,        to_floats,
-                                         quantize_numbers, combine,      dequantize<false>, dequantize<true>, look_up,
-                                         max_of<false>,    max_of<true>, add_to<false>,     add_to<true>,     add_sums};
+  static constexpr RowFunctions table = {
+      widen<false>,      widen<true>,      requantize, depthwise,     to_floats,    quantize,      quantize_within, combine,
+      dequantize<false>, dequantize<true>, look_up,    max_of<false>, max_of<true>, add_to<false>, add_to<true>,    add_sums};
   return table;
 }
 

@@ -140,19 +140,26 @@ template <Fold f> float fold_row(const float* row, int64_t n) {
 }
 
 void extremes(const float* row, int64_t n, float* smallest, float* largest) {
-  // A few hundred lines at a time stay in the L1 cache between the two folds.
-  constexpr int64_t block = 4096;
-  F32 low = splat(__builtin_inff()), high = splat(-__builtin_inff());
-  for (int64_t i = 0; i < n; i += block) {
-    const int64_t count = n - i < block ? n - i : block;
-    low = folded<Fold::min>(low, splat(fold_row<Fold::min>(row + i, count)));
-    high = folded<Fold::max>(high, splat(fold_row<Fold::max>(row + i, count)));
+  // The second operand is what minimum and maximum return beside a NaN.
+  F32 low[4], high[4];
+  for (int u = 0; u < 4; ++u) low[u] = splat(__builtin_inff()), high[u] = splat(-__builtin_inff());
+  const auto take = [&](F32 v, int u) {
+    low[u] = raw_min(v, low[u]);
+    high[u] = raw_max(v, high[u]);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int u = 0; u < 4; ++u) take(load(row + i + u * lanes), u);
+  for (; i + lanes <= n; i += lanes) take(load(row + i), 0);
+  for (; i < n; ++i) take(splat(row[i]), 1);
+  float lows[lanes], highs[lanes];
+  store(lows, raw_min(raw_min(low[0], low[1]), raw_min(low[2], low[3])));
+  store(highs, raw_max(raw_max(high[0], high[1]), raw_max(high[2], high[3])));
+  *smallest = lows[0], *largest = highs[0];
+  for (int k = 1; k < lanes; ++k) {
+    *smallest = lows[k] < *smallest ? lows[k] : *smallest;
+    *largest = highs[k] > *largest ? highs[k] : *largest;
   }
-  float each[lanes];
-  store(each, low);
-  *smallest = each[0];
-  store(each, high);
-  *largest = each[0];
 }
 
 template <Fold f> void fold_line(float* to, const float* row, int64_t n) {

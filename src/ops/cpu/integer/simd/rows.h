@@ -61,7 +61,9 @@ struct RowFunctions {
   void (*to_floats)(float* sums, int64_t rows, int64_t columns, int64_t step, const int32_t* start, const float* scales);
   /// to[i] = clamp(round(from[i] / divisor), low, high) + zero; NaN gives 0.
   void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
-  /// The same of a[i] + b[i] or a[i] · b[i].
+  /// The same to u8, of numbers that are NaN or whose quotients are within 2^15 of 0, for the whole range of u8.
+  void (*quantize_within)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
+  /// As `quantize`, of a[i] + b[i] or a[i] · b[i].
   void (*combine)(Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to);
   /// to[i] = float(from[i] - zero) · scale.
   void (*dequantize_u8)(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale);

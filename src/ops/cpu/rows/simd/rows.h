@@ -26,7 +26,7 @@ struct RowSimd {
                  bool interleaved);
   /// The fold of n floats; what folding nothing gives when n is 0.
   float (*fold)(Fold f, const float* row, int64_t n);
-  /// The smallest and the largest of n floats in one pass; NaN wins both. Of none, infinity and minus infinity.
+  /// The smallest and the largest of n floats in one pass, NaNs left out. Of none, infinity and minus infinity.
   void (*extremes)(const float* row, int64_t n, float* smallest, float* largest);
   /// to[i] = fold(to[i], row[i]).
   void (*fold_lines)(Fold f, float* to, const float* row, int64_t n);

@@ -79,6 +79,8 @@ TEST(QuantizedConv, takes_one_channel_a_group) {
   expect_exact({{1, 17, 8, 9}, {17, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 17}, {"avx2", "avx2"});
   expect_exact({{1, 5, 8, 9}, {5, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 5}, {"avx2"});  // too few channels for its vectors
   expect_exact({{1, 48, 40, 40}, {48, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 48}, {"avx2", "avx2"});
+  expect_exact({{2, 87, 9, 8}, {87, 1, 3, 3}, {1, 1, 1, 1}, {2, 1}, {1, 1}, 87}, {"avx2", "avx2"});  // 32 at a time, 16, and 7
+  expect_exact({{1, 64, 9, 8}, {64, 1, 5, 5}, {2, 2, 2, 2}, {1, 1}, {1, 1}, 64}, {"avx2", "avx2"});
 }
 
 /// The case with weights of 7 bits, which oneDNN multiplies exactly on every CPU.

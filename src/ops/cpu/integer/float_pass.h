@@ -26,7 +26,7 @@ class FloatPass {
            const Buffers& b) const;
 
  private:
-  std::vector<float> scales_;  // empty: 1 each
+  std::vector<float> scales_;                      // empty: 1 each
   int factor_ = -1, addend_ = -1, residual_ = -1;  // inputs; -1: none
   bool has_one_factor_ = false;
   std::vector<float> addends_;  // of a constant: for each column

@@ -226,10 +226,9 @@ inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixel
   }
 }
 
-template <bool is_signed> void depthwise_pixels(const DepthwisePixels& p) {
-  int64_t c = 0;
+template <bool is_signed> void depthwise_pixels(const DepthwisePixels& p, int64_t c) {
   const int64_t step = p.pairs * 32;
-  const int16_t* w = p.weights;
+  const int16_t* w = p.weights + c / 16 * step;
   for (; c + 32 <= p.channels; c += 32, w += 2 * step) depthwise_blocks<is_signed, 2>(p, c, w);
   if (c + 16 <= p.channels) {
     depthwise_blocks<is_signed, 1>(p, c, w);
@@ -239,12 +238,7 @@ template <bool is_signed> void depthwise_pixels(const DepthwisePixels& p) {
   if (c < p.channels) depthwise_blocks<is_signed, 1>(p, p.channels - 16, w);
 }
 
-void depthwise(const DepthwisePixels& p) {
-  if (p.is_signed)
-    depthwise_pixels<true>(p);
-  else
-    depthwise_pixels<false>(p);
-}
+void depthwise(const DepthwisePixels& p) { depthwise_from(p, 0); }
 
 template <bool is_signed> void dequantize(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale) {
   const __m256i z = _mm256_set1_epi32(zero);
@@ -325,10 +319,19 @@ void add_sums(int32_t* to, const int32_t* from, int64_t n) {
 
 }  // namespace
 
+void depthwise_from(const DepthwisePixels& p, int64_t first) {
+  if (p.is_signed)
+    depthwise_pixels<true>(p, first);
+  else
+    depthwise_pixels<false>(p, first);
+}
+
 const RowFunctions& integer_rows() {
-  static constexpr RowFunctions table = {
-      widen<false>,      widen<true>,      requantize, depthwise,     to_floats,    quantize,      quantize_within, combine,
-      dequantize<false>, dequantize<true>, look_up,    max_of<false>, max_of<true>, add_to<false>, add_to<true>,    add_sums};
+  static const auto wide = wide_depthwise();
+  static const RowFunctions table = {widen<false>,      widen<true>,      requantize,      wide ? wide : depthwise,
+                                     to_floats,         quantize,         quantize_within, combine,
+                                     dequantize<false>, dequantize<true>, look_up,         max_of<false>,
+                                     max_of<true>,      add_to<false>,    add_to<true>,    add_sums};
   return table;
 }
 

@@ -80,5 +80,10 @@ struct RowFunctions {
 }  // namespace smelt::ops::integer
 
 namespace smelt::avx2 {
+/// RowFunctions::depthwise of the channels from `first` on, a multiple of 32.
+void depthwise_from(const ops::integer::DepthwisePixels& p, int64_t first);
+/// RowFunctions::depthwise with AVX-512, of 32 channels at a time; null where the CPU has none.
+void (*wide_depthwise())(const ops::integer::DepthwisePixels& p);
+
 const ops::integer::RowFunctions& integer_rows();
 }  // namespace smelt::avx2

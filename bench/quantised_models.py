@@ -1,7 +1,7 @@
 """Models in 8 bits on the CPU: smelt over the same model in f32, over the same unfused, and over ONNX Runtime, in one table.
 
 usage: PYTHONPATH=build/python .venv/bin/python bench/quantised_models.py [--models NAME...] [--forms FORM...] [--rounds N]
-                     [--seconds S] [--threads N] [--tuning-level L] [--folder F] [--no-shares] [--out FILE]
+                     [--seconds S] [--threads N] [--tuning-level L] [--folder F] [--no-shares] [--at-most R] [--out FILE]
 
 NAME is a graph of examples/models (crnn.fp32), or a path to a model with its .inputs.npz beside it; without any: GRAPHS. FORM is
 one of int8_models.py's: QDQ with activations of u8 or s8, with one scale a weight, with ONNX's operators of integers, dynamic.
@@ -9,7 +9,8 @@ What is missing is made into --folder first by ONNX Runtime's quantizer.
 
 Engines, batches and figures are those of user_models.py; the f32 model's are taken in turn with the others of each form. The
 first error is the largest difference between smelt fused and unfused over the largest value, the second that from ONNX Runtime
-without optimisations. Ends with the geometric means.
+without optimisations. Ends with the geometric means, and with the rows that took more than R (1.02) times as long as the same
+model in f32 in every round: then the exit status is 1.
 """
 import argparse
 import json
@@ -63,10 +64,16 @@ def text_of(name, r):
             f"  {kinds}")
 
 
+def beyond_noise(r):
+    """smelt over f32 at the least: the lowest ratio of batches that were taken in the same round."""
+    return min(a / b for a, b in zip(r["batches_ms"]["smelt"], r["batches_ms"]["f32"], strict=True))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(GRAPHS))
     parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
+    parser.add_argument("--at-most", type=float, default=1.02, help="of the time in f32, beyond noise")
     args = parsed(parser, rounds=3, seconds=0.3)
     lines = [f"{shared.cpu_name()}, {args.threads} threads, tuning level {args.tuning_level}, commit {shared.commit()}",
              f"{'model':34} {'smelt ms':>8} {'f32':>8} {'unfused':>8} {'ORT':>8} {'/f32':>7} {'/unfus.':>7} {'/ORT':>7} "
@@ -88,10 +95,14 @@ def main():
         if ratios:
             lines.append(f"smelt / {what}: geometric mean {math.exp(np.mean(np.log(ratios))):.3f}, largest {max(ratios):.3f}")
             print(lines[-1])
+    slower = {n: beyond_noise(r) for n, r in rows.items() if beyond_noise(r) > args.at_most}
+    named = ", ".join(f"{n} {v:.2f}" for n, v in slower.items()) or "none"
+    lines.append(f"more than {args.at_most} of f32 in every round: {named}")
+    print(lines[-1])
     if args.out:
         args.out.write_text("\n".join(lines) + "\n")
         args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(any(r["error"]["unfused"] > 0.05 for r in rows.values()))
+    sys.exit(bool(slower) or any(r["error"]["unfused"] > 0.05 for r in rows.values()))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "base/booleans.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "base/value_of.h"
 #include "ops/cuda/gpu.h"
 #include "plan/buffers.h"
@@ -102,6 +103,12 @@ void ExecutionImpl::wait_for_enqueued() {
   enqueued_ = false;
 }
 
+bool ExecutionImpl::has_odd_booleans(const Tensor& t) const {
+  if (t.type() != DType::boolean || !in_host_memory(t)) return false;
+  const threads::Scope threads(plan_->context().team);  // they share the reading of many
+  return has_other_booleans(t);
+}
+
 bool ExecutionImpl::usable(const Tensor& t) const {
   return is_aligned(t, backend_.caller_alignment()) && (t.nbytes() == 0 || backend_.reaches(t.raw()));
 }
@@ -119,7 +126,7 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
       continue;
     }
     v = inputs[i];
-    const bool odd = in_host_memory(v) && has_other_booleans(v);
+    const bool odd = has_odd_booleans(v);
     if (v.type() == DType::string || (usable(v) && !first.own_memory_only && !odd)) continue;
     Tensor& own = own_inputs_[i];
     if (own.type() != v.type() || own.shape() != v.shape()) {

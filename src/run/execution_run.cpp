@@ -75,7 +75,7 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
   for (StagedInput& b : staged_) {
     name_copies(plan_->inputs()[b.input].name);
     const void* from = b.from.raw();
-    if (in_host_memory(b.from) && has_other_booleans(b.from)) {
+    if (has_odd_booleans(b.from)) {
       b.as_booleans = b.from.clone();
       make_booleans_0_or_1(b.as_booleans);
       from = b.as_booleans.raw();

@@ -1,6 +1,7 @@
 #include "expr/cpu.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -46,49 +47,24 @@ void write_constant(uint8_t* to, DType t, double value) {
   });
 }
 
-/// The first of each pair, four at a time; returns how many. The second one of the last pair may not be there.
-int64_t gather_pairs(uint32_t* to, const uint32_t* from, int64_t n) {
-  using Four = uint32_t __attribute__((vector_size(16)));
-  int64_t i = 0;
-  for (; i + 4 < n; i += 4) {
-    Four a, b;
-    std::memcpy(&a, from + 2 * i, sizeof a);
-    std::memcpy(&b, from + 2 * i + 4, sizeof b);
-    const Four firsts = __builtin_shufflevector(a, b, 0, 2, 4, 6);
-    std::memcpy(to + i, &firsts, sizeof firsts);
+const BlockTable& block_table(simd::Isa isa) {
+  switch (isa) {
+    case simd::Isa::avx512: return avx512::block_table();
+    case simd::Isa::avx2: return avx2::block_table();
+    default: return base::block_table();
   }
-  return i;
 }
 
 }  // namespace
 
-void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) {
-  auto copy = [&]<class T>(T) {
-    const T* from = static_cast<const T*>(data);
-    T* out = static_cast<T*>(to);
-    int64_t i = 0;
-    if (stride == 0) {
-      std::fill_n(out, n, *from);
-      return;
-    }
-    if constexpr (sizeof(T) == 4) {
-      if (stride == 2) i = gather_pairs(out, from, n);
-    }
-    for (; i < n; ++i) out[i] = from[i * stride];
-  };
-  switch (bytes) {
-    case 1: return copy(uint8_t{});
-    case 2: return copy(uint16_t{});
-    case 4: return copy(uint32_t{});
-    default: return copy(uint64_t{});
-  }
-}
+GatherFn gather_of(int bytes) { return block_table(simd::widest()).gather[std::bit_width(static_cast<unsigned>(bytes)) - 1]; }
+
+void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) { gather_of(bytes)(to, data, stride, n, 0, 1); }
 
 /// Lowers a program to steps over numbered values, then assigns a slot to each value.
 class Evaluator::Compiler {
  public:
-  Compiler(Evaluator& e, const Program& p, simd::Isa isa)
-      : e_(e), p_(p), table_(isa == simd::Isa::avx2 ? avx2::block_table() : base::block_table()) {}
+  Compiler(Evaluator& e, const Program& p, simd::Isa isa) : e_(e), p_(p), table_(block_table(isa)) {}
 
   void run(int64_t loop_length) {
     find_live();
@@ -96,6 +72,7 @@ class Evaluator::Compiler {
     for (int i = 0; i < p_.input_count(); ++i) {
       value_of_[static_cast<size_t>(i)] = new_value(p_.type(i));
       e_.input_bytes_.push_back(width(p_.type(i)));
+      e_.input_gather_.push_back(gather_of(width(p_.type(i))));
       e_.input_read_.push_back(live_[static_cast<size_t>(i)]);
     }
     for (Ref r : p_.outputs()) e_.output_bytes_.push_back(width(p_.type(r)));
@@ -260,17 +237,28 @@ Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length)
 }
 
 void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const {
-  const size_t input_count = input_bytes_.size(), output_count = output_bytes_.size();
+  prepare(scratch);
+  run_prepared(n, inputs, outputs, scratch);
+}
+
+uint8_t* Evaluator::input_blocks(void* scratch) const {
+  return static_cast<uint8_t*>(scratch) + round_up(slots_ * static_cast<int64_t>(sizeof(void*)), cache_line);
+}
+
+void Evaluator::prepare(void* scratch) const {
   auto** slot = static_cast<uint8_t**>(scratch);
-  uint8_t* next_block = static_cast<uint8_t*>(scratch) + round_up(slots_ * static_cast<int64_t>(sizeof(void*)), cache_line);
-  uint8_t* const input_blocks = next_block;
-  next_block += static_cast<int64_t>(input_count) * slot_bytes_;
+  uint8_t* next_block = input_blocks(scratch) + static_cast<int64_t>(input_bytes_.size()) * slot_bytes_;
   for (const Constant& c : constant_slots_) slot[c.slot] = const_cast<uint8_t*>(constants_.data()) + c.offset;  // never written
   for (int32_t s = first_block_; s < slots_; ++s, next_block += slot_bytes_) slot[s] = next_block;
+}
+
+void Evaluator::run_prepared(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const {
+  const size_t input_count = input_bytes_.size(), output_count = output_bytes_.size();
+  auto** slot = static_cast<uint8_t**>(scratch);
+  uint8_t* const blocks = input_blocks(scratch);
   for (size_t i = 0; i < input_count; ++i) {
-    slot[i] = input_blocks + static_cast<int64_t>(i) * slot_bytes_;
-    if (inputs[i].stride == 0 && input_read_[i] && n > 0)
-      gather(slot[i], inputs[i].data, 0, std::min(n, block_), input_bytes_[i]);
+    slot[i] = blocks + static_cast<int64_t>(i) * slot_bytes_;
+    if (inputs[i].stride == 0 && input_read_[i] && n > 0) input_gather_[i](slot[i], inputs[i].data, 0, std::min(n, block_), 0, 1);
   }
   for (int64_t at = 0; at < n; at += block_) {
     const int64_t m = std::min(block_, n - at);
@@ -281,7 +269,7 @@ void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* 
       if (in.stride == 1)
         slot[i] = const_cast<uint8_t*>(here);  // never written
       else
-        gather(slot[i], here, in.stride, m, input_bytes_[i]);
+        input_gather_[i](slot[i], here, in.stride, m, 0, 1);
     }
     for (size_t o = 0; o < output_count; ++o) slot[input_count + o] = static_cast<uint8_t*>(outputs[o]) + at * output_bytes_[o];
     auto at_slot = [&](int32_t s) { return s < 0 ? nullptr : slot[s]; };

@@ -25,7 +25,7 @@ class Evaluator {
  public:
   /// `loop_length`: the largest n that run() will get, where that is known. A small one makes blocks, and with them the scratch
   /// memory, smaller; it changes no result.
-  explicit Evaluator(const Program& program, simd::Isa isa = simd::best(), int64_t loop_length = INT64_MAX);
+  explicit Evaluator(const Program& program, simd::Isa isa = simd::widest(), int64_t loop_length = INT64_MAX);
 
   /// Size in bytes of the scratch memory that run() needs.
   int64_t scratch() const { return scratch_; }
@@ -33,6 +33,9 @@ class Evaluator {
   /// `scratch`: scratch() bytes, 64-byte aligned. Allocates nothing and does not throw.
   /// A program with one output may write it over an input of stride 1 whose element type has the same width.
   void run(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const;
+  /// The same in two steps, for many short runs one after the other: prepare() once for all that use this scratch memory.
+  void prepare(void* scratch) const;
+  void run_prepared(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const;
   /// Number of elements in a block.
   int64_t block() const { return block_; }
   /// Number of loops over each block, for cost models.
@@ -50,9 +53,11 @@ class Evaluator {
     int64_t offset;  // into constants_
   };
   class Compiler;
+  uint8_t* input_blocks(void* scratch) const;
 
   std::vector<Step> steps_;
   std::vector<int32_t> input_bytes_, output_bytes_;  // size of an element
+  std::vector<GatherFn> input_gather_;
   std::vector<bool> input_read_;
   std::vector<int32_t> copies_;  // pairs (output, slot) for outputs that copy an input or a constant
   std::vector<Constant> constant_slots_;
@@ -64,5 +69,7 @@ class Evaluator {
 /// Copies n elements of `bytes` bytes each (1, 2, 4 or 8) to contiguous memory. Element i lies at data + i * stride * bytes;
 /// stride 0 repeats one element.
 void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes);
+/// The function that does so for many rows, of elements of so many bytes.
+GatherFn gather_of(int bytes);
 
 }  // namespace smelt::expr

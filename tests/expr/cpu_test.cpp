@@ -12,7 +12,7 @@ namespace smelt::expr {
 namespace {
 
 /// Runs a program over tensors of n elements (or one: repeated).
-std::vector<Tensor> run(const Program& p, std::span<const Tensor> in, int64_t n, simd::Isa isa = simd::best()) {
+std::vector<Tensor> run(const Program& p, std::span<const Tensor> in, int64_t n, simd::Isa isa = simd::widest()) {
   const Evaluator e(p, isa);
   std::vector<Operand> operands;
   for (const Tensor& t : in) operands.push_back({t.raw(), t.size() == 1 ? 0 : 1});
@@ -38,7 +38,7 @@ TEST_P(Sizes, a_chain_equals_the_same_arithmetic_in_a_plain_loop) {
       "(in0:f32, in1:f32, in2:f32) { %3 = const(0.5):f32; %4 = add(in0, in1):f32; %5 = mul(%4, in2):f32; %6 = relu(%5):f32; "
       "%7 = sub(%6, %3):f32; %8 = max(%7, in1):f32; return %8 }");
   const Tensor a = random(DType::f32, n, 1), b = random(DType::f32, n, 2), c = random(DType::f32, 1, 3);
-  for (simd::Isa isa : {simd::Isa::base, simd::best()}) {
+  for (simd::Isa isa : {simd::Isa::base, simd::best(), simd::widest()}) {
     const Tensor y = run(p, std::vector{a, b, c}, n, isa)[0];
     for (int64_t i = 0; i < n; ++i) {
       const float s = (a.data<float>()[i] + b.data<float>()[i]) * c.data<float>()[0];
@@ -165,7 +165,7 @@ TYPED_TEST(Integers, wrap_divide_and_shift_as_documented) {
     Program p;
     const Ref x = p.input(dtype_of<T>::value), y = p.input(dtype_of<T>::value), z = p.input(dtype_of<T>::value);
     p.output(info(fn).arity == 1 ? p.call(fn, x) : info(fn).arity == 2 ? p.call(fn, x, y) : p.call(fn, x, y, z));
-    for (simd::Isa isa : {simd::Isa::base, simd::best()}) {
+    for (simd::Isa isa : {simd::Isa::base, simd::best(), simd::widest()}) {
       const Tensor out = run(p, in, n, isa)[0].cast(dtype_of<T>::value);
       for (size_t i = 0; i < a.size(); ++i) {
         // A power's expectation multiplies b times: only where that ends.
@@ -241,7 +241,7 @@ TEST(Evaluator, rounds_every_half_as_the_base_library_does) {
     }
     x.insert(x.end(), {1e30f, -1e30f, std::numeric_limits<float>::infinity(), std::nanf("")});
     const auto n = static_cast<int64_t>(x.size());
-    for (simd::Isa isa : {simd::Isa::base, simd::best()}) {
+    for (simd::Isa isa : {simd::Isa::base, simd::best(), simd::widest()}) {
       const Tensor half = run(conversion(DType::f32, t), std::vector{Tensor::of<float>({n}, x)}, n, isa)[0];
       const Tensor back = run(conversion(t, DType::f32), std::vector{half}, n, isa)[0];
       for (int64_t i = 0; i < n; ++i) {

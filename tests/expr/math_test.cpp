@@ -58,7 +58,7 @@ class FunctionSweep : public testing::TestWithParam<std::tuple<Function, simd::I
 
 TEST_P(FunctionSweep, stays_within_its_bound) {
   const auto& [f, isa] = GetParam();
-  if (isa == simd::Isa::avx2 && simd::best() != simd::Isa::avx2) GTEST_SKIP() << "this CPU has no AVX2";
+  if (isa > simd::widest()) GTEST_SKIP() << "this CPU lacks the instruction set";
   const std::vector<float> x = sweep(f.low, f.high), y = evaluate(f.fn, x, isa);
   double worst = 0;
   float at = 0;
@@ -93,16 +93,17 @@ INSTANTIATE_TEST_SUITE_P(
                         Function{Fn::sqrt, std::sqrt, -all, all, 0.5},
                         Function{Fn::rsqrt, [](double x) { return 1 / std::sqrt(x); }, -all, all, 1.5},
                         Function{Fn::floor, std::floor, -all, all, 0}, Function{Fn::ceil, std::ceil, -all, all, 0},
-                        Function{Fn::round, std::nearbyint, -all, all, 0}, Function{Fn::sin, std::sin, -1e6f, 1e6f, 1},
-                        Function{Fn::cos, std::cos, -1e6f, 1e6f, 1}, Function{Fn::atan, std::atan, -all, all, 1},
-                        Function{Fn::asinh, std::asinh, -all, all, 2},
+                        Function{Fn::round, std::nearbyint, -all, all, 0}, Function{Fn::sin, std::sin, -1e7f, 1e7f, 1},
+                        Function{Fn::cos, std::cos, -1e7f, 1e7f, 1}, Function{Fn::atan, std::atan, -all, all, 1},
+                        Function{Fn::tan, std::tan, -1e7f, 1e7f, 1}, Function{Fn::asin, std::asin, -2, 2, 1},
+                        Function{Fn::acos, std::acos, -2, 2, 1}, Function{Fn::asinh, std::asinh, -all, all, 2},
                         Function{Fn::hard_swish, [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); }, -100,
                                  1e30f, 2, 1e-7}),
-        testing::Values(simd::Isa::base, simd::Isa::avx2)));
+        testing::Values(simd::Isa::base, simd::Isa::avx2, simd::Isa::avx512)));
 
 TEST(Math, hands_nan_on_and_keeps_the_limits) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (simd::Isa isa : {simd::Isa::base, simd::best()}) {
+  for (simd::Isa isa : {simd::Isa::base, simd::best(), simd::widest()}) {
     auto at = [&](Fn fn, float x) { return evaluate(fn, {x}, isa)[0]; };
     for (Fn fn : functions()) {
       if (info(fn).arity == 1 && !info(fn).predicate && info(fn).types == Types::floats) {
@@ -122,6 +123,10 @@ TEST(Math, hands_nan_on_and_keeps_the_limits) {
     EXPECT_TRUE(std::isnan(at(Fn::log, -1)));
     EXPECT_EQ(at(Fn::softplus, inf), inf);
     EXPECT_EQ(at(Fn::softplus, -inf), 0);
+    for (Fn fn : {Fn::sin, Fn::cos, Fn::tan, Fn::asin, Fn::acos}) EXPECT_TRUE(std::isnan(at(fn, inf))) << info(fn).name;
+    for (Fn fn : {Fn::sin, Fn::tan, Fn::asin, Fn::atan}) EXPECT_TRUE(std::signbit(at(fn, -0.0f))) << info(fn).name;
+    EXPECT_EQ(at(Fn::acos, 1), 0);
+    EXPECT_EQ(at(Fn::atan, -inf), -1.57079637f);
     EXPECT_TRUE(std::signbit(at(Fn::ceil, -0.25f)));
     EXPECT_TRUE(std::signbit(at(Fn::round, -0.25f)));
   }

@@ -21,9 +21,13 @@ enum class BlockFunction : uint8_t {
 };
 inline constexpr int block_functions = static_cast<int>(BlockFunction::count);
 
+/// `rows` rows of n elements of 1, 2, 4 or 8 bytes each to contiguous memory; strides count elements.
+using GatherFn = void (*)(void* to, const void* from, int64_t stride, int64_t n, int64_t row_stride, int64_t rows);
+
 struct BlockTable {
   BlockFn function[block_functions][block_types];  // [BlockFunction][argument type]; select: of its second
   BlockFn cast[block_types][block_types];          // [from][to]; f16 and bf16: to f32 only, from f32 and f64 only
+  GatherFn gather[4];                              // of elements of 1, 2, 4 and 8 bytes
 };
 
 }  // namespace smelt::expr
@@ -32,5 +36,8 @@ namespace smelt::base {
 const expr::BlockTable& block_table();
 }
 namespace smelt::avx2 {
+const expr::BlockTable& block_table();
+}
+namespace smelt::avx512 {
 const expr::BlockTable& block_table();
 }

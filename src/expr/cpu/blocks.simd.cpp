@@ -2,8 +2,10 @@
 // registers; the compiler vectorises the others.
 #include "expr/cpu/blocks.h"
 
+#include "expr/simd/gather.h"
 #include "expr/simd/half.h"
 #include "expr/simd/scalar.h"
+#include "expr/simd/wide_math.h"
 
 #pragma GCC diagnostic ignored "-Wtype-limits"  // sign and leaky_relu compare an unsigned with 0
 
@@ -56,28 +58,92 @@ template <class Op> void float_block(void* out, const void* pa, const void* pb, 
   }
 }
 
+/// How loops read and write T: a bool as its byte, which is 0 or 1, because compilers do not vectorise loops over bools that meet
+/// wider types.
+template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
 template <class Op, class T> void plain_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
-  using A = std::conditional_t<std::is_same_v<Op, fn_select>, bool, T>;
-  using R = std::conditional_t<Op::result == truth, bool, T>;
-  const A* a = static_cast<const A*>(pa);
-  const T *b = static_cast<const T*>(pb), *c = static_cast<const T*>(pc);
+  using S = Stored<T>;
+  using R = std::conditional_t<Op::result == truth, uint8_t, S>;
+  const S *a = static_cast<const S*>(pa), *b = static_cast<const S*>(pb), *c = static_cast<const S*>(pc);
   R* o = static_cast<R*>(out);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(Op::apply(a[i], Op::arity > 1 ? b[i] : T(), Op::arity > 2 ? c[i] : T()));
+  for (int64_t i = 0; i < n; ++i) o[i] = static_cast<R>(Op::apply(a[i], Op::arity > 1 ? b[i] : S(), Op::arity > 2 ? c[i] : S()));
+}
+
+/// Elements are chosen by their bits: one loop for each width.
+template <class U> void select_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
+  const uint8_t* chosen = static_cast<const uint8_t*>(pa);
+  const U *b = static_cast<const U*>(pb), *c = static_cast<const U*>(pc);
+  U* o = static_cast<U*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const U first = static_cast<U>(0 - static_cast<U>(chosen[i]));  // all bits where it is 1
+    o[i] = static_cast<U>((b[i] & first) | (c[i] & ~first));
+  }
+}
+
+/// By bits: the two comparisons of functions.def's text end early, and such a loop is not vectorised.
+template <class T> void is_inf_block(void* out, const void* pa, const void*, const void*, int64_t n) {
+  using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const T infinity = static_cast<T>(__builtin_inf());
+  U wanted;
+  std::memcpy(&wanted, &infinity, sizeof wanted);
+  const T* a = static_cast<const T*>(pa);
+  uint8_t* o = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) {
+    U u;
+    std::memcpy(&u, a + i, sizeof u);
+    o[i] = static_cast<U>(u << 1) == static_cast<U>(wanted << 1);
+  }
+}
+
+template <class Op, class... Of> constexpr bool is_one_of = (std::is_same_v<Op, Of> || ...);
+/// Of f32 computed in double, element by element (wide_math.h); the first ones below circular_limit.
+template <class Op> constexpr bool is_circular = is_one_of<Op, fn_sin, fn_cos, fn_tan>;
+template <class Op> constexpr bool is_wide = is_circular<Op> || is_one_of<Op, fn_asin, fn_acos, fn_atan>;
+
+/// As plain_block; elements that are beyond the limit, NaN or infinite by libm.
+template <class Op> void circular_block(void* out, const void* pa, const void*, const void*, int64_t n) {
+  constexpr int64_t chunk = 64;
+  const float* a = static_cast<const float*>(pa);
+  float* o = static_cast<float*>(out);
+  for (int64_t i = 0; i < n; i += chunk) {
+    const int64_t count = n - i < chunk ? n - i : chunk;
+    float x[chunk];  // `out` may be the argument
+    int beyond = 0;
+    for (int64_t k = 0; k < count; ++k) beyond |= !(__builtin_fabsf(x[k] = a[i + k]) < circular_limit);
+    plain_block<Op, float>(o + i, x, nullptr, nullptr, count);
+    for (int64_t k = 0; beyond != 0 && k < count; ++k) {
+      if (__builtin_fabsf(x[k]) < circular_limit) continue;
+      o[i + k] = std::is_same_v<Op, fn_sin>   ? __builtin_sinf(x[k])
+                 : std::is_same_v<Op, fn_cos> ? __builtin_cosf(x[k])
+                                              : __builtin_tanf(x[k]);
+    }
+  }
 }
 
 template <class Op, class T> constexpr BlockFn function_block() {
   if constexpr (!takes<T>(Op::types))
     return nullptr;
-  else if constexpr (std::is_same_v<T, float> && Op::result == same && !std::is_same_v<Op, fn_select>)
+  else if constexpr (std::is_same_v<Op, fn_select>)
+    return sizeof(T) == 1   ? select_block<uint8_t>
+           : sizeof(T) == 2 ? select_block<uint16_t>
+           : sizeof(T) == 4 ? select_block<uint32_t>
+                            : select_block<uint64_t>;
+  else if constexpr (std::is_same_v<Op, fn_is_inf>)
+    return is_inf_block<T>;
+  else if constexpr (std::is_same_v<T, float> && is_circular<Op>)
+    return circular_block<Op>;
+  else if constexpr (std::is_same_v<T, float> && Op::result == same && !is_wide<Op>)
     return float_block<Op>;
   else
     return plain_block<Op, T>;
 }
 
 template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
-  const From* a = static_cast<const From*>(in);
-  To* o = static_cast<To*>(out);
+  const Stored<From>* a = static_cast<const Stored<From>*>(in);
+  Stored<To>* o = static_cast<Stored<To>*>(out);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(a[i]);
 }
@@ -95,27 +161,32 @@ template <class From, class To> void half_block(void* out, const void* in, const
 /// 16 bits then gives the same as one rounding from f64 (Boldo and Melquiond, 2008: 24 bits are at least 11 + 2).
 SMELT_INLINE float rounded_to_odd(double x) {
   const float y = static_cast<float>(x);
-  if (static_cast<double>(y) == x || x != x) return y;
-  uint32_t u;
+  const double back = static_cast<double>(y);
+  uint32_t u, odd;
   std::memcpy(&u, &y, sizeof u);
-  u = (u - (abs(static_cast<double>(y)) > abs(x) ? 1 : 0)) | 1;
-  float odd;
-  std::memcpy(&odd, &u, sizeof odd);
-  return odd;
+  odd = (u - (abs(back) > abs(x) ? 1u : 0u)) | 1u;
+  const uint32_t chosen = (back == x) | (x != x) ? u : odd;
+  float result;
+  std::memcpy(&result, &chosen, sizeof result);
+  return result;
 }
 
 template <class To> void double_to_half_block(void* out, const void* in, const void*, const void*, int64_t n) {
+  constexpr int64_t chunk = 64;  // apart from the stores, so that the compiler vectorises the rounding
   const double* a = static_cast<const double*>(in);
   To* o = static_cast<To*>(out);
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t count = n - i < lanes ? n - i : lanes;
-    float odd[lanes] = {};
+  float odd[chunk] = {};
+  for (int64_t i = 0; i < n; i += chunk) {
+    const int64_t count = n - i < chunk ? n - i : chunk;
     for (int64_t k = 0; k < count; ++k) odd[k] = rounded_to_odd(a[i + k]);
-    if (count == lanes)
-      store(o + i, load(odd));
-    else
-      store_first(o + i, load(odd), count);
+    int64_t k = 0;
+    for (; k + lanes <= count; k += lanes) store(o + i + k, load(odd + k));
+    if (k < count) store_first(o + i + k, load(odd + k), count - k);
   }
+}
+
+template <class T> void gather_block(void* to, const void* from, int64_t stride, int64_t n, int64_t row_stride, int64_t rows) {
+  gather_rows(static_cast<T*>(to), static_cast<const T*>(from), stride, n, row_stride, rows);
 }
 
 // F(number, type) in BlockType's order, without the 16-bit floats, which no loop computes in.
@@ -153,6 +224,10 @@ constexpr BlockTable make_table() {
   t.cast[f64][bf16] = double_to_half_block<BFloatBits>;
   t.cast[bf16][f32] = half_block<BFloatBits, float>;
   t.cast[f32][bf16] = half_block<float, BFloatBits>;
+  t.gather[0] = gather_block<uint8_t>;
+  t.gather[1] = gather_block<uint16_t>;
+  t.gather[2] = gather_block<uint32_t>;
+  t.gather[3] = gather_block<uint64_t>;
   return t;
 }
 

@@ -14,7 +14,12 @@ struct BFloatBits {
   uint16_t bits;
 };
 
-#ifdef __F16C__
+#if defined(__AVX512F__)
+SMELT_INLINE F32 load(const HalfBits* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+SMELT_INLINE void store(HalfBits* p, F32 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#elif defined(__F16C__)
 SMELT_INLINE F32 load(const HalfBits* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 SMELT_INLINE void store(HalfBits* p, F32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -66,7 +71,11 @@ SMELT_INLINE void store(HalfBits* p, F32 a) {
 }
 #endif
 
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+SMELT_INLINE F32 load(const BFloatBits* p) {
+  return as_float({_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16)});
+}
+#elif defined(__AVX2__)
 SMELT_INLINE F32 load(const BFloatBits* p) {
   return as_float({_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16)});
 }
@@ -79,7 +88,12 @@ SMELT_INLINE F32 load(const BFloatBits* p) {
 SMELT_INLINE void store(BFloatBits* p, F32 a) {
   // Adding 0x7fff and the last kept bit rounds to nearest even. A NaN keeps its upper bits and becomes quiet.
   const I32 u = bits(a);
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u.v, 16), _mm512_set1_epi32(1));
+  const F32 rounded = as_float(u + splat(int32_t{0x7fff}) + I32{odd});
+  const F32 result = pick(a != a, a | as_float(splat(int32_t{0x00400000})), rounded);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits(result).v, 16)));
+#elif defined(__AVX2__)
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u.v, 16), _mm256_set1_epi32(1));
   const F32 rounded = as_float(u + splat(int32_t{0x7fff}) + I32{odd});
   const F32 result = pick(a != a, a | as_float(splat(int32_t{0x00400000})), rounded);

@@ -18,4 +18,10 @@ Isa best() {
   return avx2 ? Isa::avx2 : Isa::base;
 }
 
+Isa widest() {
+  static const bool avx512 = best() == Isa::avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? Isa::avx512 : best();
+}
+
 }  // namespace smelt::simd

@@ -1,7 +1,7 @@
 // Elementary functions on F32. Each comment gives the largest error in units in the last place (ulp), which
 // tests/expr/math_test.cpp checks against double. The polynomials are minimax fits of the relative error
-// over the reduced range, by iteratively reweighted least squares on Chebyshev nodes. sin, acos and the like call libm for each
-// lane.
+// over the reduced range, by iteratively reweighted least squares on Chebyshev nodes. sinh, acosh and the like call libm for each
+// lane; sin, acos and the like stand in wide_math.h.
 #pragma once
 
 #include "expr/simd/vec.h"
@@ -125,12 +125,6 @@ SMELT_INLINE F32 erf(F32 x) {
     for (float& e : v) e = libm(e); \
     return load(v);                 \
   }
-SMELT_BY_LANE(sin, __builtin_sinf)
-SMELT_BY_LANE(cos, __builtin_cosf)
-SMELT_BY_LANE(tan, __builtin_tanf)
-SMELT_BY_LANE(asin, __builtin_asinf)
-SMELT_BY_LANE(acos, __builtin_acosf)
-SMELT_BY_LANE(atan, __builtin_atanf)
 SMELT_BY_LANE(sinh, __builtin_sinhf)
 SMELT_BY_LANE(cosh, __builtin_coshf)
 SMELT_BY_LANE(asinh, __builtin_asinhf)

@@ -13,10 +13,17 @@ template <class T> inline constexpr bool is_number = std::is_arithmetic_v<T>;
 template <class T> inline constexpr bool is_floating = std::is_floating_point_v<T>;
 
 template <class T> SMELT_INLINE T pick(bool c, T a, T b) { return c ? a : b; }
+// Two choices, one after the other: one by `a < b || a != a` is a branch, and g++ 12 vectorises no loop with such in doubles.
 template <class T>
-requires is_number<T> SMELT_INLINE T nan_min(T a, T b) { return a < b || a != a ? a : b; }
+requires is_number<T> SMELT_INLINE T nan_min(T a, T b) {
+  const T least = a < b ? a : b;
+  return a != a ? a : least;
+}
 template <class T>
-requires is_number<T> SMELT_INLINE T nan_max(T a, T b) { return a > b || a != a ? a : b; }
+requires is_number<T> SMELT_INLINE T nan_max(T a, T b) {
+  const T most = a > b ? a : b;
+  return a != a ? a : most;
+}
 template <class T>
 requires is_number<T> SMELT_INLINE T abs(T a) {
   if constexpr (is_floating<T>)
@@ -84,15 +91,34 @@ SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM
 #undef SMELT_LIBM
 // clang-format on
 
+/// The first power of two above To's range, which a float holds exactly; it does not always hold To's largest value.
+template <class To, class From>
+inline constexpr From above = static_cast<From>(To(To(1) << (sizeof(To) * 8 - 2))) * (std::is_signed_v<To> ? From(2) : From(4));
+
+/// A float as an integer whose smallest and largest value From holds: moved into the range first, so that no step is a branch.
+/// Narrow ones and, of doubles, u32 go through i32, to which one instruction converts.
+template <class To, class From> SMELT_INLINE To clamped_to(From a) {
+  constexpr From low = std::is_signed_v<To> ? -above<To, From> : From(0), high = above<To, From> - From(1);
+  a = a > low ? a : low;  // NaN too
+  a = a < high ? a : high;
+  if constexpr (sizeof(To) == 4 && !std::is_signed_v<To>)
+    return static_cast<To>(static_cast<int32_t>(__builtin_floor(a) - From(2147483648.0))) ^ To(0x80000000u);
+  else
+    return static_cast<To>(static_cast<int32_t>(a));
+}
+
 /// Converts a float or an integer as Fn::cast does (expr/program.h).
 template <class To, class From> SMELT_INLINE To converted(From a) {
   if constexpr (std::is_same_v<To, bool>) {
     return a != From(0);
   } else if constexpr (is_floating<From> && !is_floating<To>) {
-    // A float holds the first power of two above To's range exactly, but not always To's largest value.
-    constexpr From top = static_cast<From>(To(To(1) << (sizeof(To) * 8 - 2))) * (std::is_signed_v<To> ? From(2) : From(4));
+    if constexpr (sizeof(To) < sizeof(From)) {
+      const To y = clamped_to<To>(a);
+      return a != a ? To(0) : y;
+    }
     constexpr To largest = std::is_signed_v<To> ? To(~(To(1) << (sizeof(To) * 8 - 1))) : To(~To(0)),
                  smallest = std::is_signed_v<To> ? To(~largest) : To(0);
+    constexpr From top = above<To, From>;
     if (a != a) return To(0);
     if (a >= top) return largest;
     return a <= (std::is_signed_v<To> ? -top : From(0)) ? smallest : static_cast<To>(a);

@@ -1,5 +1,5 @@
-// F32, a register of floats, and I32, a register of 32-bit integers, with the operations that the kernels use: 8 lanes with
-// AVX2, 4 with SSE2. For *.simd.cpp sources only (isa.h).
+// F32, a register of floats, and I32, a register of 32-bit integers, with the operations that the kernels use: 16 lanes with
+// AVX-512, 8 with AVX2, 4 with SSE2. For *.simd.cpp sources only (isa.h).
 #pragma once
 
 #include <immintrin.h>
@@ -11,12 +11,18 @@
 
 namespace smelt::SMELT_ISA {
 
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+using FloatRegister = __m512;
+using IntRegister = __m512i;
+using MaskRegister = __mmask16;
+#elif defined(__AVX2__)
 using FloatRegister = __m256;
 using IntRegister = __m256i;
+using MaskRegister = __m256;
 #else
 using FloatRegister = __m128;
 using IntRegister = __m128i;
+using MaskRegister = __m128;
 #endif
 inline constexpr int lanes = sizeof(FloatRegister) / sizeof(float);
 
@@ -24,23 +30,34 @@ struct I32 {
   IntRegister v;
 };
 
-/// A truth value for each lane: all bits set for true, none for false.
+/// A truth value for each lane: all bits set for true, none for false; with AVX-512 one bit.
 struct Mask {
-  FloatRegister v;
+  MaskRegister v;
 };
 
 struct F32 {
   FloatRegister v;
   F32() = default;
   SMELT_INLINE F32(FloatRegister r) : v(r) {}
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+  SMELT_INLINE explicit F32(double x) : v(_mm512_set1_ps(static_cast<float>(x))) {}
+#elif defined(__AVX2__)
   SMELT_INLINE explicit F32(double x) : v(_mm256_set1_ps(static_cast<float>(x))) {}
 #else
   SMELT_INLINE explicit F32(double x) : v(_mm_set1_ps(static_cast<float>(x))) {}
 #endif
 };
 
-#ifdef __AVX2__
+}  // namespace smelt::SMELT_ISA
+
+#ifdef __AVX512F__
+#include "expr/simd/vec512.h"
+#endif
+
+namespace smelt::SMELT_ISA {
+
+#if defined(__AVX512F__)
+#elif defined(__AVX2__)
 SMELT_INLINE F32 load(const float* p) { return _mm256_loadu_ps(p); }
 SMELT_INLINE void store(float* p, F32 a) { _mm256_storeu_ps(p, a.v); }
 SMELT_INLINE F32 splat(float x) { return _mm256_set1_ps(x); }
@@ -142,6 +159,7 @@ SMELT_INLINE F32 with_sign_of(F32 magnitude, F32 sign) { return magnitude | (sig
 SMELT_INLINE F32 nan_min(F32 a, F32 b) { return pick(a != a, a, raw_min(a, b)); }
 SMELT_INLINE F32 nan_max(F32 a, F32 b) { return pick(a != a, a, raw_max(a, b)); }
 
+#ifndef __AVX512F__
 /// Loads the first `count` < lanes floats at p, followed by zeros; store_first stores the first `count` lanes.
 SMELT_INLINE F32 load_first(const float* p, int64_t count) {
   float all[lanes] = {};
@@ -153,5 +171,6 @@ SMELT_INLINE void store_first(float* p, F32 a, int64_t count) {
   store(all, a);
   std::memcpy(p, all, static_cast<size_t>(count) * sizeof(float));
 }
+#endif
 
 }  // namespace smelt::SMELT_ISA

@@ -35,7 +35,7 @@ class AttentionKernel final : public Kernel {
     for (size_t i = 0; i < 3; ++i) strides_[i] = memory_strides(b.inputs[i]);
     strides_[3] = memory_strides(b.outputs[0]);
     if (b.node->program) {
-      evaluator_.emplace(*b.node->program, simd::best(), s_.keys);
+      evaluator_.emplace(*b.node->program, simd::widest(), s_.keys);
       for (size_t i = 3; i < b.inputs.size(); ++i) {
         operand_strides_.push_back(broadcast_strides(b.inputs[i], 4));
         operand_bytes_.push_back(bits(b.inputs[i].type) / 8);

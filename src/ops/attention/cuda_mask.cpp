@@ -24,7 +24,7 @@ class Rows {
       : b_(b),
         p_(p),
         keys_(static_cast<size_t>(p.shape.keys)),
-        evaluator_(value_of(p.program, "the program over the scores"), simd::best(), p.shape.keys),
+        evaluator_(value_of(p.program, "the program over the scores"), simd::widest(), p.shape.keys),
         scratch_(static_cast<size_t>(evaluator_.scratch()) + 64),
         effects_(keys_) {
     for (auto& r : results_) r.resize(keys_);

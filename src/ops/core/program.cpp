@@ -25,7 +25,7 @@ std::vector<Tensor> evaluate_program(const expr::Program& p, std::span<const Ten
     bytes.push_back(smelt::bytes(p.type(r), 1));
   }
   const LoopNest nest(shape, strides);
-  const expr::Evaluator evaluator(p, simd::best(), nest.run());
+  const expr::Evaluator evaluator(p, simd::widest(), nest.run());
   Tensor scratch = Tensor::empty(DType::u8, {evaluator.scratch()});
   std::vector<expr::Operand> operands(inputs.size());
   std::vector<void*> out(outputs.size());

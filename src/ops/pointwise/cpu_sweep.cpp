@@ -66,7 +66,7 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   }
   gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
              strides_[inputs_] == dense;
-  evaluator_.emplace(p, simd::best(), gathers_ ? count_ : extents_.back());
+  evaluator_.emplace(p, simd::widest(), gathers_ ? count_ : extents_.back());
   // A block is a whole number of the longest period that fits: those of the last axes divide each other.
   int64_t longest = 1;
   for (int64_t& n : periods_) {
@@ -109,37 +109,50 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   auto* offsets = reinterpret_cast<int64_t*>(results + outputs.size());
   char* own = scratch + thread_scratch_ - aligned(evaluator().scratch());
-  const int64_t length = extents_.back();
-  while (begin < end) {
-    const int64_t run = begin / length, from = begin % length, n = std::min(length - from, end - begin);
+  if (!rows_) evaluator().prepare(own);
+  const size_t inner = extents_.size() - 1;  // runs lie along it
+  const int64_t length = extents_[inner];
+  for (int64_t from = begin % length; begin < end;) {
+    const int64_t run = begin / length;
     locate(run, offsets);
-    for (size_t i = 0; i < inputs_; ++i)
-      operands[i] = {static_cast<const char*>(inputs[i]) + (offsets[i] + from * strides_[i].back()) * bytes_[i],
-                     strides_[i].back()};
-    for (size_t o = 0; o < outputs.size(); ++o) {
-      const size_t k = inputs_ + o;
-      results[o] = static_cast<char*>(outputs[o]) + (offsets[k] + from * strides_[k].back()) * bytes_[k];
+    // From here on offsets grow by the same steps, up to the end of the axis around runs.
+    for (int64_t left = inner > 0 ? extents_[inner - 1] - run % extents_[inner - 1] : 1; left > 0 && begin < end; --left) {
+      const int64_t n = std::min(length - from, end - begin);
+      for (size_t i = 0; i < inputs_; ++i)
+        operands[i] = {static_cast<const char*>(inputs[i]) + (offsets[i] + from * strides_[i][inner]) * bytes_[i],
+                       strides_[i][inner]};
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        const size_t k = inputs_ + o;
+        results[o] = static_cast<char*>(outputs[o]) + (offsets[k] + from * strides_[k][inner]) * bytes_[k];
+      }
+      if (rows_)
+        rows_->run(n, {operands, inputs_}, results[0]);
+      else
+        evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
+      begin += n;
+      from = 0;
+      for (size_t k = 0; inner > 0 && k < strides_.size(); ++k) offsets[k] += strides_[k][inner - 1];
     }
-    if (rows_)
-      rows_->run(n, {operands, inputs_}, results[0]);
-    else
-      evaluator().run(n, {operands, inputs_}, {results, outputs.size()}, own);
-    begin += n;
   }
 }
 
 /// `count` elements of an input in the output's order, from element `begin` on.
 void Sweep::gather_block(size_t input, const void* data, int64_t begin, int64_t count, char* to) const {
   const Shape& strides = strides_[input];
-  const int64_t length = extents_.back(), bytes = bytes_[input];
+  const size_t inner = extents_.size() - 1;
+  const int64_t length = extents_[inner], around = extents_[inner - 1], bytes = bytes_[input];
+  const expr::GatherFn gather = expr::gather_of(static_cast<int>(bytes));
   int64_t run = begin / length, from = begin % length;
   while (count > 0) {
-    int64_t offset = from * strides.back(), rest = run++;
-    for (size_t a = extents_.size() - 1; a-- > 0; rest /= extents_[a]) offset += rest % extents_[a] * strides[a];
-    const int64_t n = std::min(length - from, count);
-    expr::gather(to, static_cast<const char*>(data) + offset * bytes, strides.back(), n, static_cast<int>(bytes));
-    to += n * bytes;
-    count -= n;
+    int64_t offset = from * strides[inner], rest = run;
+    for (size_t a = inner; a-- > 0; rest /= extents_[a]) offset += rest % extents_[a] * strides[a];
+    // Part of a run, or all whole ones up to the end of the axis around them.
+    const bool whole = from == 0 && count >= length;
+    const int64_t n = std::min(length - from, count), runs = whole ? std::min(around - run % around, count / length) : 1;
+    gather(to, static_cast<const char*>(data) + offset * bytes, strides[inner], n, strides[inner - 1], runs);
+    to += runs * n * bytes;
+    count -= runs * n;
+    run += runs;
     from = 0;
   }
 }
@@ -149,6 +162,7 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   char* own = scratch + thread_scratch_ - aligned(evaluator().scratch());
+  evaluator().prepare(own);
   for (bool is_first = true; begin < end; begin += block_, is_first = false) {
     const int64_t n = std::min(block_, end - begin);
     char* block = own;
@@ -165,7 +179,7 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
       }
     }
     for (size_t o = 0; o < outputs.size(); ++o) results[o] = static_cast<char*>(outputs[o]) + begin * bytes_[inputs_ + o];
-    evaluator().run(n, {operands, inputs_}, {results, outputs.size()}, own);
+    evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
   }
 }
 

@@ -29,7 +29,7 @@ expr::Program quantization() {
 class DynamicQuantizeKernel final : public Kernel {
  public:
   DynamicQuantizeKernel(int64_t count, int threads)
-      : count_(count), threads_(useful_threads(threads, count / 2)), evaluator_(quantization(), simd::best(), count) {}
+      : count_(count), threads_(useful_threads(threads, count / 2)), evaluator_(quantization(), simd::widest(), count) {}
   int64_t workspace() const override { return 64 * (threads_ + 1) + threads_ * aligned(evaluator_.scratch()); }
 
   void run(const Buffers& b) override {

@@ -47,5 +47,34 @@ TEST(Sweep, repeats_and_gathers_operands_of_short_runs) {
     }
 }
 
+/// y[i, j, k] = a[i, j] + b[j, k], for runs that are gathered and runs that are not, each thread's part beginning anywhere.
+template <class T> void check_outer_sums() {
+  expr::Program p;
+  const expr::Ref first = p.input(dtype_of<T>::value), second = p.input(dtype_of<T>::value);
+  p.output(p.call(expr::Fn::add, first, second));
+  for (const int64_t n : {1, 7, 8, 33, 64, 300, 1100})
+    for (const int threads : {1, 3}) {
+      const Shape shape = {5, 61, n};
+      const Tensor a = random_tensor(dtype_of<T>::value, {5 * 61}, 1, 0, 50),
+                   b = random_tensor(dtype_of<T>::value, {61 * n}, 2, 0, 50);
+      const Sweep sweep(p, shape, {{61, 1, 0}, {0, n, 1}, {61 * n, n, 1}}, threads);
+      std::vector<T> y(static_cast<size_t>(elements(shape)));
+      std::vector<char> memory(static_cast<size_t>(sweep.workspace()) + 64);
+      const void* const in[] = {a.raw(), b.raw()};
+      void *out = y.data(), *workspace = memory.data();
+      size_t space = memory.size();
+      sweep.run(in, std::span(&out, 1), std::align(64, static_cast<size_t>(sweep.workspace()), workspace, space));
+      for (int64_t i = 0; i < elements(shape); ++i)
+        ASSERT_EQ(y[static_cast<size_t>(i)], static_cast<T>(a.data<T>()[i / n] + b.data<T>()[i % (61 * n)])) << n << ": " << i;
+    }
+}
+
+TEST(Sweep, sums_outer_products_of_every_width) {
+  check_outer_sums<uint8_t>();
+  check_outer_sums<int16_t>();
+  check_outer_sums<float>();
+  check_outer_sums<double>();
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -1,0 +1,194 @@
+// The loops of the CPU evaluator: every function and cast, for every type, on every instruction set, at every length.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "expr/cpu.h"
+#include "support/random.h"
+
+namespace smelt::expr {
+namespace {
+
+constexpr DType all_types[] = {DType::f32, DType::f64, DType::i8,  DType::i16,     DType::i32, DType::i64, DType::u8,
+                               DType::u16, DType::u32, DType::u64, DType::boolean, DType::f16, DType::bf16};
+
+std::vector<simd::Isa> instruction_sets() {
+  std::vector<simd::Isa> all;
+  for (simd::Isa isa : {simd::Isa::base, simd::Isa::avx2, simd::Isa::avx512})
+    if (isa <= simd::widest()) all.push_back(isa);
+  return all;
+}
+
+/// The program's one output over elements [begin, begin + n) of `in`, as bytes.
+std::vector<uint8_t> run(const Program& p, std::span<const Tensor> in, int64_t begin, int64_t n, simd::Isa isa) {
+  const Evaluator e(p, isa);
+  std::vector<Operand> operands;
+  for (const Tensor& t : in) operands.push_back({static_cast<const char*>(t.raw()) + begin * (t.nbytes() / t.size()), 1});
+  const Tensor out = Tensor::empty(p.type(p.outputs()[0]), {n});
+  void* const to = const_cast<void*>(out.raw());
+  std::vector<uint64_t> scratch(static_cast<size_t>(e.scratch()) / 8 + 8);
+  e.run(n, operands, {&to, 1}, scratch.data());
+  const auto* bytes = static_cast<const uint8_t*>(out.raw());
+  return {bytes, bytes + out.nbytes()};
+}
+
+/// Numbers of every kind that the type has, in no order that a loop could follow.
+Tensor numbers(DType t, int64_t n, uint32_t seed) {
+  if (t == DType::boolean) {
+    const Tensor r = random_tensor(DType::f32, {n}, seed, 0, 1);
+    Tensor b = Tensor::empty(t, {n});
+    for (int64_t i = 0; i < n; ++i) b.data<bool>()[i] = r.data<float>()[i] > 0.5f;
+    return b;
+  }
+  const bool flt = is_float(t);
+  Tensor x = random_tensor(DType::f64, {n}, seed, is_signed(t) || flt ? -100 : 0, 100);
+  const double inf = std::numeric_limits<double>::infinity();
+  if (flt)
+    for (int64_t i = 3; i < n; i += 11)
+      x.data<double>()[i] = std::array{inf, -inf, std::nan(""), 0.0, -0.0, 1e30, -1e30, 0.3}[static_cast<size_t>(i / 11 % 8)];
+  return x.cast(t);
+}
+
+Program call(Fn fn, DType t) {
+  Program p;
+  const Ref a = p.input(fn == Fn::select ? DType::boolean : t), b = p.input(t), c = p.input(t);
+  p.output(info(fn).arity == 1 ? p.call(fn, a) : info(fn).arity == 2 ? p.call(fn, a, b) : p.call(fn, a, b, c));
+  return p;
+}
+
+/// NaNs are equal, whatever their bits.
+bool same(DType t, const uint8_t* a, const uint8_t* b, size_t width) {
+  if (std::memcmp(a, b, width) == 0) return true;
+  const auto is_nan = [&](const uint8_t* bytes) {
+    float f = 0;
+    double d = 0;
+    if (t == DType::f32) std::memcpy(&f, bytes, sizeof f);
+    if (t == DType::f64) std::memcpy(&d, bytes, sizeof d);
+    return std::isnan(f) || std::isnan(d);
+  };
+  return is_nan(a) && is_nan(b);
+}
+
+constexpr int64_t count = 131;  // two 64-byte registers of bytes, and an odd rest
+
+// An element's result is the same whether a register or the rest of a loop computes it.
+TEST(Blocks, an_element_does_not_depend_on_its_place) {
+  for (simd::Isa isa : instruction_sets())
+    for (Fn fn : functions())
+      for (DType t : all_types) {
+        if (!accepts(fn, t)) continue;
+        const Program p = call(fn, t);
+        const Tensor in[] = {numbers(p.type(0), count, 1), numbers(t, count, 2), numbers(t, count, 3)};
+        const auto all = run(p, in, 0, count, isa);
+        const DType result = p.type(p.outputs()[0]);
+        const size_t width = all.size() / count;
+        for (const int64_t n : {1, 5, 19}) {
+          for (int64_t i = 0; i + n <= count; i += n) {
+            const auto part = run(p, in, i, n, isa);
+            for (size_t k = 0; k < static_cast<size_t>(n); ++k)
+              ASSERT_TRUE(same(result, &part[k * width], &all[(static_cast<size_t>(i) + k) * width], width))
+                  << info(fn).name << ' ' << name(t) << ", element " << i << " + " << k << " of " << n << ", isa "
+                  << static_cast<int>(isa);
+          }
+        }
+      }
+}
+
+// What does not round is the same on all instruction sets: integers, bools, choices and comparisons.
+TEST(Blocks, instruction_sets_agree_where_nothing_rounds) {
+  for (Fn fn : functions())
+    for (DType t : all_types) {
+      if (!accepts(fn, t) || (is_float(t) && !info(fn).predicate && fn != Fn::select && fn != Fn::clip && fn != Fn::max))
+        continue;
+      const Program p = call(fn, t);
+      const Tensor in[] = {numbers(p.type(0), count, 4), numbers(t, count, 5), numbers(t, count, 6)};
+      const auto expected = run(p, in, 0, count, simd::Isa::base);
+      const size_t width = expected.size() / count;
+      for (simd::Isa isa : instruction_sets()) {
+        const auto found = run(p, in, 0, count, isa);
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_TRUE(same(p.type(p.outputs()[0]), &found[i * width], &expected[i * width], width))
+              << info(fn).name << ' ' << name(t);
+      }
+    }
+}
+
+TEST(Blocks, choose_what_the_condition_says_for_every_type) {
+  for (DType t : all_types) {
+    if (!accepts(Fn::select, t)) continue;
+    const Program p = call(Fn::select, t);
+    const Tensor c = numbers(DType::boolean, count, 7), a = numbers(t, count, 8), b = numbers(t, count, 9);
+    const size_t width = static_cast<size_t>(a.nbytes()) / count;
+    for (simd::Isa isa : instruction_sets()) {
+      const auto y = run(p, std::array{c, a, b}, 0, count, isa);
+      for (size_t i = 0; i < count; ++i) {
+        const Tensor& chosen = c.data<bool>()[i] ? a : b;
+        ASSERT_EQ(std::memcmp(&y[i * width], static_cast<const uint8_t*>(chosen.raw()) + i * width, width), 0)
+            << name(t) << ' ' << i;
+      }
+    }
+  }
+}
+
+/// As functions.def and program.h say it: truncated, moved into the range, 0 for NaN.
+template <class To> To expected(double v) {
+  if (std::isnan(v)) return 0;
+  const long double whole = std::trunc(static_cast<long double>(v)), low = std::numeric_limits<To>::min(),
+                    high = std::numeric_limits<To>::max();
+  return static_cast<To>(std::min(std::max(whole, low), high));
+}
+
+template <class To, class From> void check_saturation() {
+  const From inf = std::numeric_limits<From>::infinity();
+  std::vector<From> x = {inf, -inf, std::numeric_limits<From>::quiet_NaN(), From(-0.5), From(0.999), From(-1), 1e30f, -1e30f};
+  for (int power : {7, 8, 15, 16, 31, 32, 53, 63, 64})
+    for (int sign : {1, -1}) {
+      const From edge = std::ldexp(static_cast<From>(sign), power);
+      for (From v : {edge, std::nextafter(edge, From(0)), std::nextafter(edge, inf * sign), edge - 1, edge + 1}) x.push_back(v);
+    }
+  const auto n = static_cast<int64_t>(x.size());
+  const Tensor in = Tensor::of<From>({n}, x);
+  for (simd::Isa isa : instruction_sets()) {
+    const auto y = run(conversion(dtype_of<From>::value, dtype_of<To>::value), {&in, 1}, 0, n, isa);
+    for (size_t i = 0; i < x.size(); ++i) {
+      To found;
+      std::memcpy(&found, &y[i * sizeof(To)], sizeof found);
+      ASSERT_EQ(found, expected<To>(x[i])) << x[i] << " to " << name(dtype_of<To>::value) << ", isa " << static_cast<int>(isa);
+    }
+  }
+}
+
+template <class T> class Saturation : public testing::Test {};
+using Integers = testing::Types<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+TYPED_TEST_SUITE(Saturation, Integers);
+
+TYPED_TEST(Saturation, moves_floats_into_the_range_of_the_type) {
+  check_saturation<TypeParam, float>();
+  check_saturation<TypeParam, double>();
+}
+
+TEST(Blocks, rows_are_gathered_one_behind_the_other) {
+  for (const int bytes : {1, 2, 4, 8})
+    for (const int64_t stride : {0, 1, 2, 5})
+      for (const int64_t row_stride : {0, 1, 7})
+        for (int64_t n : {1, 2, 3, 7, 8, 31, 40, 67}) {
+          constexpr int64_t rows = 3;
+          const auto size = static_cast<size_t>(bytes), wanted = static_cast<size_t>(n * rows) * size;
+          std::vector<uint8_t> from(static_cast<size_t>((n - 1) * stride + (rows - 1) * row_stride + 1) * size),
+              to(wanted + 1, 0xab);
+          for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 37 >> 2);
+          gather_of(bytes)(to.data(), from.data(), stride, n, row_stride, rows);
+          for (size_t i = 0; i < wanted; ++i) {
+            const auto e = static_cast<int64_t>(i / size), at = e / n * row_stride + e % n * stride;
+            ASSERT_EQ(to[i], from[static_cast<size_t>(at) * size + i % size])
+                << bytes << ' ' << stride << ' ' << row_stride << ' ' << n;
+          }
+          ASSERT_EQ(to[wanted], 0xab) << bytes << ' ' << stride << ' ' << n;
+        }
+}
+
+}  // namespace
+}  // namespace smelt::expr

@@ -13,6 +13,17 @@ using expr::Ref;
 
 constexpr int64_t block = 256;  // elements dequantized at a time
 
+/// Whether the evaluator's loops take less than a table: those over bytes take a tenth of a look-up each, but not where a byte is
+/// divided, multiplied by itself or widened.
+bool has_fast_loops(const Program& p) {
+  constexpr int most = 6;
+  for (const Instruction& i : p.code()) {
+    if (bits(i.type) > 8) return false;
+    if (i.fn == Fn::div || i.fn == Fn::mod || i.fn == Fn::fmod || i.fn == Fn::pow) return false;
+  }
+  return p.operations() <= most;
+}
+
 }  // namespace
 
 std::optional<RowProgram::Side> RowProgram::side(const Program& p, Ref r) {
@@ -28,7 +39,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   const Ref out = p.outputs()[0];
   RowProgram m;
   if (p.input_count() == 1) {
-    if (const auto table = out == 0 ? std::nullopt : table_between(p, 0, out)) {
+    if (const auto table = out == 0 || has_fast_loops(p) ? std::nullopt : table_between(p, 0, out)) {
       m.table_ = *table;
       return m;
     }

@@ -165,7 +165,7 @@ SMELT_INLINE float rounded_to_odd(double x) {
   uint32_t u, odd;
   std::memcpy(&u, &y, sizeof u);
   odd = (u - (abs(back) > abs(x) ? 1u : 0u)) | 1u;
-  const uint32_t chosen = (back == x) | (x != x) ? u : odd;
+  const uint32_t chosen = ((back == x) | (x != x)) ? u : odd;
   float result;
   std::memcpy(&result, &chosen, sizeof result);
   return result;

@@ -1,20 +1,13 @@
 // RotaryEmbedding, ONNX's and ONNX Runtime's: pairs of elements of each head rotated by an angle that grows with the
 // token's position. Su et al., arXiv:2104.09864.
+#include "ops/attention/rotary.h"
+
 #include "base/error.h"
 #include "ops/attention/attention.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 
 namespace smelt::ops {
-namespace {
-
-/// Inputs: ONNX x, cos, sin, positions?; ONNX Runtime x, positions, cos, sin.
-struct Rotary {
-  int64_t batch = 0, heads = 0, steps = 0, size = 0, rotated = 0;
-  bool packed = false;  // rank 3: [batch, steps, heads * size]; else [batch, heads, steps, size]
-  size_t cos_input = 1, sin_input = 2, position_input = 3;
-};
-
 Rotary rotary_of(const Node& node, const Shape& x, const Shape& cos_of_onnx, const Shape& cos_of_runtime) {
   Rotary r;
   if (node.domain == microsoft_domain) {
@@ -42,8 +35,6 @@ Rotary rotary_of(const Node& node, const Shape& x, const Shape& cos_of_onnx, con
   }
   return r;
 }
-
-}  // namespace
 
 void infer_rotary(InferContext& c) {
   rotary_of(c.node, c.shape(0), c.shape(1), c.shape(2));

@@ -92,7 +92,21 @@ void rotate(FloatKind t, const void* x_, const float* cos, const float* sin, voi
       });
       return;
     }
-    for (int64_t i = 0; i < 2 * half; i += lanes) {
+    int64_t done = 0;
+#ifdef __AVX2__
+    // Real and imaginary parts change places; each entry of a half table stands for both.
+    const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    const F32 signs = _mm256_setr_ps(-1, 1, -1, 1, -1, 1, -1, 1);
+    const auto entries = [&](const float* table, int64_t i) -> F32 {
+      if (!half_tables) return load(table + i);
+      return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(table + i / 2)), twice);
+    };
+    for (; done + lanes <= 2 * half; done += lanes) {
+      const F32 v = load(x + done), partners = _mm256_permute_ps(v.v, 0xb1);
+      store(y + done, v * entries(cos, done) + partners * signs * entries(sin, done));
+    }
+#endif
+    for (int64_t i = done; i < 2 * half; i += lanes) {
       const int64_t count = 2 * half - i < lanes ? 2 * half - i : lanes;
       float v[lanes], out[lanes] = {};
       store(v, get(x + i, count));

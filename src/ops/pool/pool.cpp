@@ -215,13 +215,16 @@ void run_unpool(ComputeContext& ctx) {
     const Shape step = strides(to);
     const int64_t size = elements(from);
     const T* x = c.in(0).data<T>();
-    const std::vector<int64_t> index = c.in(1).to_ints();
-    if (static_cast<int64_t>(index.size()) != c.in(0).size())
-      fail("I has {} elements, expected X's {}", index.size(), c.in(0).size());
+    if (c.in(1).size() != c.in(0).size()) fail("I has {} elements, expected X's {}", c.in(1).size(), c.in(0).size());
+    const int64_t* index = c.in(1).data<int64_t>();
     T* y = c.outputs[0].data<T>();
     std::fill(y, y + c.outputs[0].size(), T{});
-    for (size_t i = 0; i < index.size(); ++i) {
+    for (int64_t i = 0; i < c.in(0).size(); ++i) {
       if (index[i] < 0 || index[i] >= size) fail("index {} is outside the unpooled {} elements", index[i], size);
+      if (from == to) {
+        y[index[i]] = x[i];
+        continue;
+      }
       int64_t rest = index[i], offset = 0;
       bool inside = true;
       for (size_t d = from.size(); d-- > 0;) {

@@ -1,4 +1,5 @@
 // Pooling of plain images along one to three axes, of every type and with indices, against the reference.
+#include "ops/cpu/rows/rows.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -71,12 +72,76 @@ TEST(DirectPool, takes_norms_of_any_power_and_whole_planes) {
   agrees({"GlobalAveragePool", DType::f32, {2, 3, 4, 5, 6}, {}}, 1e-6);
 }
 
+TEST(DirectPool, folds_windows_of_every_length_stride_and_dilation) {
+  for (int64_t kernel = 1; kernel <= 19; ++kernel)
+    for (int64_t stride : {1, 2, 3, 5})
+      for (int64_t dilation : {1, 2, 3}) {
+        SCOPED_TRACE(kernel * 100 + stride * 10 + dilation);
+        const int64_t pad = kernel / 2;
+        const auto w = window({kernel, kernel}, {stride, stride}, {pad, pad, pad, pad}, {dilation, dilation});
+        agrees({"MaxPool", DType::f32, {1, 2, 41, 59}, w}, 0);
+        if (kernel % 4 != 1) continue;
+        for (DType type : {DType::f16, DType::f64, DType::i8, DType::u8}) agrees({"MaxPool", type, {1, 2, 57, 63}, w}, 0);
+        agrees({"AveragePool", DType::f32, {1, 2, 57, 63}, w}, 1e-6);
+      }
+}
+
+TEST(DirectPool, splits_few_large_planes_between_the_threads) {
+  for (int64_t kernel : {3, 13})
+    for (int64_t stride : {1, 2})
+      for (int64_t ceil : {0, 1}) {
+        auto w = window({kernel, kernel}, {stride, stride}, {1, 0, kernel / 2, 1}, {}, {{"ceil_mode", ceil}});
+        agrees({"MaxPool", DType::f32, {1, 1, 300, 200}, w}, 0);
+        agrees({"MaxPool", DType::f16, {1, 1, 301, 200}, w}, 0);
+        agrees({"AveragePool", DType::f32, {1, 1, 300, 201}, w}, 1e-6);
+      }
+  agrees({"MaxPool", DType::f16, {1, 2, 9, 120, 130}, window({3, 5, 5}, {2, 1, 1}, {1, 2, 2, 1, 2, 2})}, 0);
+}
+
+TEST(DirectPool, says_where_the_largest_lie) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::u8})
+    for (const int64_t column_major : {0, 1})
+      for (const Shape& x : {Shape{2, 3, 37}, Shape{2, 3, 13, 17}, Shape{1, 2, 7, 9, 11}}) {
+        SCOPED_TRACE(std::string(name(type)) + to_string(x));
+        const Shape each(x.size() - 2, 1), three(x.size() - 2, 3), two(x.size() - 2, 2);
+        Shape pads(2 * each.size(), 1);
+        Trial t = trial({"MaxPool", type, x, window(three, two, pads, two, {{"storage_order", column_major}})});
+        if (float_kind(type)) t.inputs[0] = t.inputs[0].cast(DType::i8).cast(type);  // equals among them: the first one counts
+        Node two_results = t.node;
+        two_results.outputs = {static_cast<ValueId>(101), static_cast<ValueId>(102)};
+        const std::vector<Tensor> want = evaluate(two_results, t.inputs);
+        t.result(type, want[0].shape());
+        t.result(DType::i64, want[1].shape());
+        t.bound.node = &t.node;
+        int ran = 0;
+        for (const Candidate& c : offer(t.bound, {.threads = 2}).candidates) {
+          if (c.tactic == "reference") continue;
+          Tensor values = Tensor::empty(type, want[0].shape()), at = Tensor::empty(DType::i64, want[1].shape());
+          const void* in[] = {t.inputs[0].raw()};
+          void* out[] = {values.raw(), at.raw()};
+          const std::unique_ptr<Kernel> kernel = c.prepare();
+          std::vector<uint8_t> workspace(static_cast<size_t>(kernel->workspace()) + 64, 0xff);
+          kernel->run({in, out, aligned(workspace)});
+          EXPECT_EQ(error(values, want[0]), 0);
+          EXPECT_EQ(at.to_ints(), want[1].to_ints());
+          ++ran;
+        }
+        EXPECT_EQ(ran, 1);
+      }
+}
+
 TEST(DirectPool, keeps_a_nan) {
-  Trial t = trial({"MaxPool", DType::f32, {1, 1, 9}, window({3}, {1}, {0, 0})});
-  t.inputs[0].data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
-  const Tensor y = expected(t);
-  t.result(y.type(), y.shape());
-  EXPECT_THAT(check(t, 0), Contains("cpu"));
+  for (DType type : {DType::f32, DType::f16, DType::f64})
+    for (int64_t kernel : {3, 11})
+      for (int64_t stride : {1, 2}) {
+        Trial t = trial({"MaxPool", type, {1, 2, 40, 41}, window({kernel, kernel}, {stride, stride}, {1, 1, 1, 1})});
+        const Tensor nan = Tensor::of<float>({1}, {std::numeric_limits<float>::quiet_NaN()}).cast(type);
+        for (int64_t at : {0, 700, 1639})
+          std::memcpy(static_cast<char*>(t.inputs[0].raw()) + at * nan.nbytes(), nan.raw(), static_cast<size_t>(nan.nbytes()));
+        const Tensor y = expected(t);
+        t.result(y.type(), y.shape());
+        EXPECT_THAT(check(t, 0), Contains("cpu")) << name(type) << kernel << stride;
+      }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// GridSample on the processor, in any number of spatial dimensions: the taps of some places once, then a sum for each channel.
+// GridSample on the processor, in any number of spatial dimensions: the taps of some places once, then a sum for each channel; of
+// many channels, all at once, from a copy of the image that has them side by side.
 #include <algorithm>
 
 #include "ops/core/align.h"
@@ -6,6 +7,7 @@
 #include "ops/core/window.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
+#include "ops/cpu/rows/taps.h"
 #include "ops/resize/grid.h"
 #include "ops/resize/offer.h"
 
@@ -30,30 +32,75 @@ class GridSampleKernel final : public Kernel {
         taps_(1) {
     for (size_t d = 0; d < spatial_.size(); ++d) taps_ *= sampling_.most();
     threads_ = useful_threads(threads, batch_ * places_ * (channels_ * taps_ + 32));
+    pitch_ = tap_channels(channels_);
+    side_by_side_ = type_ != DType::f64 && taps_ > 1 && channels_ >= tap_block / 2 && places_ * taps_ >= 2 * plane_;
   }
-  int64_t workspace() const override { return threads_ * thread_bytes(); }
+  int64_t workspace() const override { return image_bytes() + threads_ * thread_bytes(); }
 
   void run(const Buffers& b) override {
+    if (side_by_side_) lay_side_by_side(b);
     const int64_t blocks = (places_ + block - 1) / block;
     parallel(threads_, batch_ * blocks, 1, [&](int64_t begin, int64_t end, int thread) {
-      char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
+      char* own = static_cast<char*>(b.workspace) + image_bytes() + thread * thread_bytes();
       auto* offsets = reinterpret_cast<int64_t*>(own);
       auto* weights = reinterpret_cast<double*>(own + aligned(block * taps_ * 8));
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / blocks, first = i % blocks * block, count = std::min(block, places_ - first);
         for (int64_t o = 0; o < count; ++o) find(b.inputs[1], n * places_ + first + o, offsets + o * taps_, weights + o * taps_);
-        switch (type_) {
-          case DType::f64: sum<double>(b, n, first, count, offsets, weights); break;
-          case DType::f16: sum<Half>(b, n, first, count, offsets, weights); break;
-          case DType::bf16: sum<BFloat>(b, n, first, count, offsets, weights); break;
-          default: sum<float>(b, n, first, count, offsets, weights);
-        }
+        with_type([&]<class T>(T*) {
+          if (side_by_side_)
+            sum_side_by_side<T>(b, n, first, count, offsets, weights, own + tap_bytes());
+          else
+            sum<T>(b, n, first, count, offsets, weights);
+        });
       }
     });
   }
 
  private:
-  int64_t thread_bytes() const { return 2 * aligned(block * taps_ * 8); }
+  int64_t tap_bytes() const { return 2 * aligned(block * taps_ * 8); }
+  int64_t found_bytes() const { return side_by_side_ ? aligned(block * pitch_ * 4) : 0; }
+  int64_t thread_bytes() const { return tap_bytes() + found_bytes() + (side_by_side_ ? aligned(taps_ * 4) : 0); }
+  int64_t image_bytes() const { return side_by_side_ ? aligned(batch_ * plane_ * pitch_ * 4) : 0; }
+
+  /// f(a null pointer to the type's elements).
+  template <class F> void with_type(F&& f) const {
+    switch (type_) {
+      case DType::f64: return f(static_cast<double*>(nullptr));
+      case DType::f16: return f(static_cast<Half*>(nullptr));
+      case DType::bf16: return f(static_cast<BFloat*>(nullptr));
+      default: return f(static_cast<float*>(nullptr));
+    }
+  }
+
+  /// The images with their channels side by side, widened.
+  void lay_side_by_side(const Buffers& b) const {
+    with_type([&]<class T>(T*) {
+      constexpr int64_t piece = 256;  // pixels
+      const int64_t pieces = (plane_ + piece - 1) / piece;
+      parallel(threads_, batch_ * pieces, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t n = i / pieces, at = i % pieces * piece;
+          transpose(static_cast<float*>(b.workspace) + (n * plane_ + at) * pitch_, pitch_,
+                    static_cast<const T*>(b.inputs[0]) + n * channels_ * plane_ + at, plane_, std::min(piece, plane_ - at),
+                    channels_);
+        }
+      });
+    });
+  }
+
+  template <class T> void sum_side_by_side(const Buffers& b, int64_t n, int64_t first, int64_t count, const int64_t* offsets,
+                                           const double* weights, char* own) const {
+    const float* image = static_cast<const float*>(b.workspace) + n * plane_ * pitch_;
+    float* found = reinterpret_cast<float*>(own);
+    float* narrow = reinterpret_cast<float*>(own + found_bytes());
+    for (int64_t o = 0; o < count; ++o) {
+      int64_t taps = 0;
+      for (; taps < taps_ && offsets[o * taps_ + taps] >= 0; ++taps) narrow[taps] = static_cast<float>(weights[o * taps_ + taps]);
+      tap_simd().sum(image, offsets + o * taps_, narrow, taps, pitch_, found + o * pitch_);
+    }
+    transpose(static_cast<T*>(b.outputs[0]) + n * channels_ * places_ + first, places_, found, pitch_, channels_, count);
+  }
 
   double coordinate(const void* grid, int64_t at) const {
     switch (grid_type_) {
@@ -103,6 +150,8 @@ class GridSampleKernel final : public Kernel {
   DType type_, grid_type_;
   Shape spatial_, steps_;
   int64_t batch_, channels_, plane_, places_, taps_;
+  int64_t pitch_ = 0;  // of a pixel's channels
+  bool side_by_side_ = false;
   int threads_ = 1;
 };
 

@@ -172,20 +172,27 @@ void run_affine_grid(ComputeContext& ctx) {
     const T* theta = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
     if (c.outputs[0].size() == 0) return;
+    std::vector<std::vector<double>> along(rank);  // each axis' coordinates
+    for (size_t d = 0; d < rank; ++d)
+      for (int64_t i = 0; i < spatial[d]; ++i) {
+        const double at = static_cast<double>(i), length = static_cast<double>(spatial[d]);
+        along[d].push_back(align ? (length == 1 ? 0.0 : 2 * at / (length - 1) - 1) : (2 * at + 1) / length - 1);
+      }
+    const Shape outer(spatial.begin(), spatial.end() - 1);
     for (int64_t n = 0; n < c.in(0).shape()[0]; ++n, theta += rank * (rank + 1)) {
-      Shape place(rank, 0);
-      do {
-        std::vector<double> at(rank + 1, 1.0);  // homogeneous, innermost axis first
-        for (size_t d = 0; d < rank; ++d) {
-          const double i = static_cast<double>(place[d]), length = static_cast<double>(spatial[d]);
-          at[rank - 1 - d] = align ? (length == 1 ? 0.0 : 2 * i / (length - 1) - 1) : (2 * i + 1) / length - 1;
-        }
+      Shape place(rank - 1, 0);
+      do {  // a row of the innermost axis: what the others add, then its own part
+        double sums[3] = {}, steps[3] = {};
         for (size_t row = 0; row < rank; ++row) {
-          double sum = 0;
-          for (size_t k = 0; k <= rank; ++k) sum += static_cast<double>(theta[row * (rank + 1) + k]) * at[k];
-          *y++ = static_cast<T>(sum);
+          const T* own = theta + row * (rank + 1);  // innermost axis first, then the offset
+          steps[row] = static_cast<double>(own[0]);
+          sums[row] = static_cast<double>(own[rank]);
+          for (size_t d = 0; d + 1 < rank; ++d)
+            sums[row] += static_cast<double>(own[rank - 1 - d]) * along[d][static_cast<size_t>(place[d])];
         }
-      } while (advance(place, spatial));
+        for (const double x : along[rank - 1])
+          for (size_t row = 0; row < rank; ++row) *y++ = static_cast<T>(sums[row] + steps[row] * x);
+      } while (advance(place, outer));
     }
   });
 }

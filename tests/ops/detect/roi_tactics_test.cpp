@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Trial roi_align(DType type, const std::string& mode, const std::string& transformation, int64_t sampling) {
+Trial roi_align(DType type, const std::string& mode, const std::string& transformation, int64_t sampling, int64_t channels = 4) {
   Trial t;
   t.node.op = "RoiAlign";
   t.node.opset = 16;
@@ -17,12 +17,12 @@ Trial roi_align(DType type, const std::string& mode, const std::string& transfor
                   {"output_height", int64_t{3}},
                   {"output_width", int64_t{5}},
                   {"spatial_scale", 0.5f}};
-  t.add(random_tensor(type, {2, 4, 20, 24}, 1), false);
+  t.add(random_tensor(type, {2, channels, 20, 24}, 1), false);
   Tensor regions = Tensor::empty(DType::f32, {7, 4});
   for (int64_t i = 0; i < 28; ++i) regions.data<float>()[i] = static_cast<float>(i % 4 < 2 ? i : 20 + i) - 3.3f;
   t.add(regions.cast(type), false);
   t.add(Tensor::of<int64_t>({7}, {0, 1, 1, 0, 0, 1, 0}), false);
-  t.result(type, {7, 4, 3, 5});
+  t.result(type, {7, channels, 3, 5});
   return t;
 }
 
@@ -30,10 +30,11 @@ TEST(RoiAlignTactics, average_and_take_the_largest_of_samples) {
   for (const char* mode : {"avg", "max"})
     for (const char* transformation : {"half_pixel", "output_half_pixel"})
       for (int64_t sampling : {0, 2})
-        for (DType type : {DType::f32, DType::f16, DType::f64}) {
-          Trial t = roi_align(type, mode, transformation, sampling);
-          EXPECT_THAT(check(t, type == DType::f16 ? 2e-3 : 1e-5), ElementsAre("cpu"));
-        }
+        for (DType type : {DType::f32, DType::f16, DType::f64})
+          for (int64_t channels : {4, 37}) {  // one by one; side by side where there are samples enough
+            Trial t = roi_align(type, mode, transformation, sampling, channels);
+            EXPECT_THAT(check(t, type == DType::f16 ? 2e-3 : 1e-5), ElementsAre("cpu"));
+          }
 }
 
 TEST(RoiAlignTactics, name_a_region_that_takes_too_many_samples) {

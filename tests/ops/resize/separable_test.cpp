@@ -50,15 +50,19 @@ TEST(GridSampleTactics, take_every_mode_padding_and_rank) {
       for (int64_t align : {0, 1}) {
         for (const bool volume : {false, true}) {
           if (volume && mode[0] == 'c') continue;
-          Trial t;
-          t.node.op = "GridSample";
-          t.node.opset = 20;
-          t.node.attrs = {{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}, {"align_corners", align}};
-          t.add(random_tensor(DType::f32, volume ? Shape{2, 3, 4, 5, 6} : Shape{2, 3, 9, 11}, 1), false);
-          t.add(random_tensor(DType::f32, volume ? Shape{2, 3, 7, 5, 3} : Shape{2, 13, 17, 2}, 2, -1.4, 1.4), false);
-          const Tensor y = expected(t);
-          t.result(y.type(), y.shape());
-          EXPECT_THAT(check(t, 1e-5), Contains("cpu")) << mode << ' ' << padding << ' ' << align;
+          for (int64_t channels : {3, 19})  // one by one, side by side
+            for (DType type : {DType::f32, DType::f16, DType::f64}) {
+              Trial t;
+              t.node.op = "GridSample";
+              t.node.opset = 20;
+              t.node.attrs = {{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}, {"align_corners", align}};
+              t.add(random_tensor(type, volume ? Shape{2, channels, 4, 5, 6} : Shape{2, channels, 9, 11}, 1), false);
+              t.add(random_tensor(type, volume ? Shape{2, 3, 7, 5, 3} : Shape{2, 13, 17, 2}, 2, -1.4, 1.4), false);
+              const Tensor y = expected(t);
+              t.result(y.type(), y.shape());
+              EXPECT_THAT(check(t, type == DType::f16 ? 2e-3 : 1e-5), Contains("cpu"))
+                  << mode << ' ' << padding << ' ' << align << ' ' << channels << name(type);
+            }
         }
       }
     }

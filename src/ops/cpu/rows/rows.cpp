@@ -2,10 +2,12 @@
 
 #include "base/value_of.h"
 #include "expr/simd/isa.h"
+#include "ops/cpu/rows/taps.h"
 
 namespace smelt::ops {
 
 const RowSimd& row_simd() { return simd::best() == simd::Isa::avx2 ? avx2::row_simd() : base::row_simd(); }
+const TapSimd& tap_simd() { return simd::best() == simd::Isa::avx2 ? avx2::tap_simd() : base::tap_simd(); }
 
 std::optional<FloatKind> float_kind(DType t) {
   switch (t) {

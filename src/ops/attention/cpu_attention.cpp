@@ -1,6 +1,6 @@
 // ai.smelt.Attention on the CPU. A task is a strip of query rows of one head: its scores against all keys stay in the L2 cache
 // (the score matrix is never written), are made into weights in place, and weigh the values. Keys and values are packed once
-// a head where one thread has the whole head.
+// a head where one thread has the whole head; a few queries, as when a decoder makes one token, read them where they lie.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t strip_bytes = 128 << 10;  // of scores: a quarter of a small L2 cache
 constexpr int64_t longest_strip = 48;
+constexpr int64_t few_queries = 3;  // packing the keys and values takes as long as reading them some times
 constexpr int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 const AttentionSimd& simd_kernels() { return simd::best() == simd::Isa::avx2 ? avx2::attention_simd() : base::attention_simd(); }
@@ -51,8 +52,9 @@ class AttentionKernel final : public Kernel {
                                               : std::clamp((wanted + pairs - 1) / std::max<int64_t>(pairs, 1), int64_t{1},
                                                            (s_.queries + strip_ - 1) / std::max<int64_t>(strip_, 1));
     parts_ = std::max<int64_t>(parts_, 1);
-    floats_ = align(score_stride_ * s_.depth) + align(s_.keys * value_stride_) + align(strip_ * s_.depth) +
-              align(strip_ * score_stride_) + align(strip_ * value_stride_) + align(strip_);
+    packs_ = s_.queries > few_queries || s_.k_transposed;
+    floats_ = packed_floats() + align(strip_ * s_.depth) + align(strip_ * score_stride_) + align(strip_ * value_stride_) +
+              align(strip_);
     thread_bytes_ =
         floats_ * 4 + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 +
                                         static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64
@@ -72,6 +74,7 @@ class AttentionKernel final : public Kernel {
 
  private:
   int64_t up(int64_t n) const { return (n + simd_.panel - 1) / simd_.panel * simd_.panel; }
+  int64_t packed_floats() const { return packs_ ? align(score_stride_ * s_.depth) + align(s_.keys * value_stride_) : 0; }
   const char* at(const void* data, size_t which, int64_t batch, int64_t head, int64_t row) const {
     const Shape& s = strides_[which];
     return static_cast<const char*>(data) + (batch * s[0] + head * s[1] + row * s[2]) * bytes_;
@@ -82,25 +85,32 @@ class AttentionKernel final : public Kernel {
     const int64_t batch = pair / s_.heads, head = pair % s_.heads, kv = s_.kv_pair(pair) % s_.kv_heads;
     float* keys = reinterpret_cast<float*>(scratch);
     float* values = keys + align(score_stride_ * s_.depth);
-    float* queries = values + align(s_.keys * value_stride_);
+    float* queries = keys + packed_floats();
     float* scores = queries + align(strip_ * s_.depth);
     float* sums = scores + align(strip_ * score_stride_);
     float* factors = sums + align(strip_ * value_stride_);
-    if (s_.k_transposed)
-      simd_.pack(type_, at(b.inputs[1], 1, batch, kv, 0), strides_[1][2], s_.depth, s_.keys, keys);
-    else
-      simd_.pack_transposed(type_, at(b.inputs[1], 1, batch, kv, 0), strides_[1][2], s_.keys, s_.depth, keys);
-    simd_.pack(type_, at(b.inputs[2], 2, batch, kv, 0), strides_[2][2], s_.keys, s_.value_depth, values);
+    const char *k = at(b.inputs[1], 1, batch, kv, 0), *v = at(b.inputs[2], 2, batch, kv, 0);
+    if (packs_) {
+      if (s_.k_transposed)
+        simd_.pack(type_, k, strides_[1][2], s_.depth, s_.keys, keys);
+      else
+        simd_.pack_transposed(type_, k, strides_[1][2], s_.keys, s_.depth, keys);
+      simd_.pack(type_, v, strides_[2][2], s_.keys, s_.value_depth, values);
+    }
 
     for (int64_t row = begin; row < end; row += strip_) {
       const int64_t rows = std::min(strip_, end - row);
       for (int64_t r = 0; r < rows; ++r)
         simd_.load_scaled(type_, at(b.inputs[0], 0, batch, head, row + r), s_.depth, static_cast<float>(s_.scale),
                           queries + r * s_.depth);
-      simd_.product(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
+      if (packs_) simd_.product(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
+      for (int64_t r = 0; !packs_ && r < rows; ++r)
+        simd_.dots(type_, queries + r * s_.depth, k, strides_[1][2], s_.keys, s_.depth, scores + r * score_stride_);
       if (evaluator_) apply_program(b, batch, head, row, rows, scores, scratch + floats_ * 4);
       simd_.softmax(scores, score_stride_, rows, s_.keys, factors, s_.nan_guard);
-      simd_.product(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
+      if (packs_) simd_.product(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
+      for (int64_t r = 0; !packs_ && r < rows; ++r)
+        simd_.weigh(type_, scores + r * score_stride_, v, strides_[2][2], s_.keys, s_.value_depth, sums + r * value_stride_);
       for (int64_t r = 0; r < rows; ++r)
         simd_.store_scaled(type_, sums + r * value_stride_, s_.value_depth, factors[r],
                            const_cast<char*>(at(b.outputs[0], 3, batch, head, row + r)));
@@ -134,6 +144,7 @@ class AttentionKernel final : public Kernel {
   std::optional<expr::Evaluator> evaluator_;
   std::vector<Shape> operand_strides_;  // over [batch, head, query, key]
   std::vector<int64_t> operand_bytes_;
+  bool packs_ = true;  // keys and values into panels
   int64_t score_stride_ = 0, value_stride_ = 0, strip_ = 0, parts_ = 1, floats_ = 0, thread_bytes_ = 0;
 };
 

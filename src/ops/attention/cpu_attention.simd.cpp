@@ -4,6 +4,7 @@
 
 #include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
+#include "expr/simd/transpose.h"
 
 namespace smelt::SMELT_ISA {
 namespace {
@@ -95,6 +96,52 @@ void product(const float* a, int64_t lda, int64_t rows, int64_t k, const float* 
   }
 }
 
+void dots(FloatKind t, const float* q, const void* keys, int64_t stride, int64_t n, int64_t k, float* scores) {
+  with_float_type(t, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(keys);
+    for (int64_t j = 0; j < n; j += lanes) {
+      const int64_t count = n - j < lanes ? n - j : lanes;
+      F32 sums[lanes];
+      SMELT_UNROLL
+      for (F32& s : sums) s = F32(0);
+      for_registers(k, [&](int64_t i, int64_t elements) {
+        const F32 own = get(q + i, elements);
+        if (count == lanes) {
+          SMELT_UNROLL
+          for (int r = 0; r < lanes; ++r) sums[r] = fma(own, get(from + (j + r) * stride + i, elements), sums[r]);
+        } else {
+          for (int64_t r = 0; r < count; ++r) sums[r] = fma(own, get(from + (j + r) * stride + i, elements), sums[r]);
+        }
+      });
+      transpose(sums);
+      F32 total = sums[0];
+      for (int r = 1; r < lanes; ++r) total = total + sums[r];
+      put(scores + j, total, count);
+    }
+  });
+}
+
+void weigh(FloatKind t, const float* weights, const void* values, int64_t stride, int64_t n, int64_t width, float* sums) {
+  with_float_type(t, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(values);
+    int64_t e = 0;
+    for (; e + 4 * lanes <= width; e += 4 * lanes) {
+      F32 each[4] = {F32(0), F32(0), F32(0), F32(0)};
+      for (int64_t j = 0; j < n; ++j) {
+        const F32 w = splat(weights[j]);
+        for (int r = 0; r < 4; ++r) each[r] = fma(w, load(from + j * stride + e + r * lanes), each[r]);
+      }
+      for (int r = 0; r < 4; ++r) store(sums + e + r * lanes, each[r]);
+    }
+    for (; e < width; e += lanes) {
+      const int64_t count = width - e < lanes ? width - e : lanes;
+      F32 total = F32(0);
+      for (int64_t j = 0; j < n; ++j) total = fma(splat(weights[j]), get(from + j * stride + e, count), total);
+      put(sums + e, total, count);
+    }
+  });
+}
+
 void softmax(float* scores, int64_t stride, int64_t rows, int64_t n, float* factors, bool guard) {
   for (int64_t r = 0; r < rows; ++r, scores += stride) {
     const F32 t = splat(largest(scores, n));
@@ -121,7 +168,8 @@ void softmax(float* scores, int64_t stride, int64_t rows, int64_t n, float* fact
   }
 }
 
-constexpr ops::AttentionSimd table = {panel, tile_rows, pack_transposed, pack, load_scaled, product, softmax, store_scaled};
+constexpr ops::AttentionSimd table = {panel,   tile_rows, pack_transposed, pack,    load_scaled,
+                                      product, dots,      weigh,           softmax, store_scaled};
 
 }  // namespace
 

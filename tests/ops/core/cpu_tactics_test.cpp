@@ -201,11 +201,10 @@ class Floats : public testing::TestWithParam<DType> {
 
 TEST_P(Floats, attention_over_tails_of_rows_columns_and_depth) {
   // batch, heads, kv heads, queries, keys, depth, value depth
-  const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1},
-                              {2, 4, 2, 7, 13, 8, 8},
-                              {1, 2, 2, 61, 50, 20, 36},
-                              {2, 3, 1, 97, 300, 64, 64},
-                              {1, 1, 1, 5, 700, 16, 3}};
+  const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1},     {2, 4, 2, 7, 13, 8, 8},
+                              {1, 2, 2, 61, 50, 20, 36}, {2, 3, 1, 97, 300, 64, 64},
+                              {1, 1, 1, 5, 700, 16, 3},  {2, 4, 2, 1, 37, 40, 72},  // few queries: unpacked
+                              {1, 2, 1, 3, 300, 64, 33}, {1, 1, 1, 2, 5, 3, 2}};
   for (const auto& z : sizes)
     for (int64_t transposed : {0, 1}) {
       const Shape k = transposed ? Shape{z[0], z[2], z[5], z[4]} : Shape{z[0], z[2], z[4], z[5]};

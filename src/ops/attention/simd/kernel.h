@@ -21,6 +21,10 @@ struct AttentionSimd {
   void (*load_scaled)(FloatKind t, const void* from, int64_t n, float factor, float* to);
   /// C [rows, panels · panel] = A [rows, k] · B; panels of B are k rows long. lda and ldc in floats.
   void (*product)(const float* a, int64_t lda, int64_t rows, int64_t k, const float* b, int64_t panels, float* c, int64_t ldc);
+  /// scores[j] = q · row j of n keys (`stride` apart), k elements each: for a query whose keys no other one reads packed.
+  void (*dots)(FloatKind t, const float* q, const void* keys, int64_t stride, int64_t n, int64_t k, float* scores);
+  /// sums[e] = weights · column e of n values (`stride` apart) of `width` elements.
+  void (*weigh)(FloatKind t, const float* weights, const void* values, int64_t stride, int64_t n, int64_t width, float* sums);
   /// Each of `rows` rows of n scores becomes exp(score - largest); factors[i] the inverse of its sum. `guard`: a row whose sum is
   /// NaN becomes zeros.
   void (*softmax)(float* scores, int64_t stride, int64_t rows, int64_t n, float* factors, bool guard);

@@ -54,7 +54,7 @@ class LrnKernel final : public Kernel {
             row_simd().load(kind_, x, nullptr, nullptr, line, view_.inner);
             row = line;
           }
-          row_simd().fold_lines(Fold::squares, sum, row, view_.inner);
+          folds().f32.lines(Fold::squares, sum, row, 0, 1, view_.inner);
         }
       }
     });

@@ -10,13 +10,16 @@ namespace {
 bool is_norm(const Node& n) { return n.is("Norm", smelt_domain) || n.is("LayerNormalization") || n.is("RMSNormalization"); }
 bool is_grouped(const Node& n) { return n.is("GroupNormalization") || n.is("InstanceNormalization"); }
 bool is_batch(const Node& n) { return n.is("BatchNormalization"); }
+bool is_mean_variance(const Node& n) { return n.is("MeanVarianceNormalization"); }
 bool is_lp(const Node& n) { return n.is("LpNormalization"); }
 bool is_lrn(const Node& n) { return n.is("LRN"); }
 
 void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const NormParts p(b);
+  const bool plain = b.node->domain.empty() && p.mean == NormParts::none && p.inverse == NormParts::none;
+  if (b.inputs[0].type == DType::f64 && plain) return offer_norm_f64(b, machine, offer);
   if (const auto why = norm_unknown(b)) return offer.refuse("cpu", *why);
   if (const auto why = norm_rows_apart(b)) return offer.refuse("cpu", *why);
-  const NormParts p(b);
   if (p.mean != NormParts::none || p.inverse != NormParts::none)
     return offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
   offer_norm_rows(b, machine, offer);
@@ -41,7 +44,8 @@ constexpr OperatorTactics operators[] = {
     {is_norm, offer_norm_cpu, offer_norm_cuda},               // rows: layer and root-mean-square normalisation
     {is_grouped, offer_grouped_cpu, offer_grouped_cuda},      // groups of channels
     {is_batch, offer_batch_norm_cpu, offer_batch_norm_cuda},  // by statistics that are inputs
-    {is_lp, nullptr, offer_lp_norm_cuda},                     // lines
+    {is_lp, offer_lp_norm_cpu, offer_lp_norm_cuda},           // lines
+    {is_mean_variance, offer_mean_variance_cpu, nullptr},     // any axes
     {is_lrn, offer_lrn_cpu, offer_lrn_cuda},                  // neighbouring channels
 };
 

@@ -43,7 +43,7 @@ class PoolOfHalves final : public Kernel {
     for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
       const uint16_t* from = image + at_y * from_[1] + at_x * from_[2];
       row_simd().load(type_, from, nullptr, nullptr, taps == 0 ? row : row + slice, channels);
-      if (taps++ > 0) row_simd().fold_lines(p_.kind == Kind::max ? Fold::max : Fold::sum, row, row + slice, channels);
+      if (taps++ > 0) folds().f32.lines(p_.kind == Kind::max ? Fold::max : Fold::sum, row, row + slice, 0, 1, channels);
     });
     if (p_.kind != Kind::max) {
       const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;

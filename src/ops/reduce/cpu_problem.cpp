@@ -43,6 +43,9 @@ expr::Ref with_other_sign(expr::Program& p, expr::Ref r) {
   return p.cast(p.call(expr::Fn::bit_xor, p.cast(r, DType::u64), highest), DType::i64);
 }
 
+/// Integers whose every value i32 has.
+bool is_narrow(DType t) { return t == DType::boolean || (expr::is_computing(t) && is_integer(t) && bits(t) < 32); }
+
 /// Refused where this kernel cannot run the node.
 Result<ReduceProblem> problem_of(const BoundNode& b) {
   const Node& n = *b.node;
@@ -59,9 +62,9 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
     const auto& listed = *axes;
     p.none = !listed;
     if (listed) p.axes = *listed;
-    const DType from = b.inputs[0].type, type = folded(from, r.real);
-    if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
     const bool extreme = p.kind == ReduceKind::max || p.kind == ReduceKind::min;
+    const DType from = b.inputs[0].type, type = extreme && is_narrow(from) ? DType::i32 : folded(from, r.real);
+    if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
     if (extreme && type != from && !is_float(from) && elements(b.inputs[0].shape) == 0)
       return refuse(Reason::wrong_shape, "the extreme of no elements, which is the type's own");
     const bool ordered = from == DType::u64 && extreme;

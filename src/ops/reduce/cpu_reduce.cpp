@@ -1,6 +1,7 @@
-// ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: the program evaluated block by block and folded as it comes,
-// then `post` over what remains. Axes are merged; where the innermost one is reduced, rows are folded to a number each, otherwise
-// whole lines of results gather element by element, and so they do where rows are short.
+// ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: elements folded where they lie, or the program evaluated block by
+// block and folded as it comes; then `post` over what remains. Axes are merged. Where the innermost one is reduced, rows are folded to
+// a number each, as many at once as lie equally far apart; otherwise whole lines of results gather element by element, and so they do
+// where rows are short. Where few results have many elements, their parts are folded apart and then together.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/pointwise/cpu_sweep.h"
+#include "ops/reduce/cpu_nest.h"
 #include "ops/reduce/cpu_reduce.h"
 #include "ops/reduce/offer.h"
 
@@ -19,8 +21,7 @@ namespace smelt::ops {
 namespace {
 
 constexpr int64_t column_chunk = 512;
-/// Rows up to here are no rows: a call for each costs more than reading elements that lie apart.
-constexpr int64_t short_row = 32;
+constexpr int64_t rows_at_once = 128;
 
 Fold fold_of(ReduceKind k) {
   switch (k) {
@@ -32,6 +33,8 @@ Fold fold_of(ReduceKind k) {
     default: return Fold::squares;
   }
 }
+/// How results of parts fold.
+Fold joining(Fold f) { return f == Fold::squares ? Fold::sum : f; }
 
 template <class T> T identity(Fold f) {
   constexpr bool infinite = std::numeric_limits<T>::has_infinity;
@@ -44,75 +47,67 @@ template <class T> T identity(Fold f) {
 }
 
 /// Integers wrap.
-template <class T> T fold(Fold f, T a, T b) {
+template <class T> T joined(Fold f, T a, T b) {
   using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   switch (f) {
-    case Fold::sum: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    case Fold::squares: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b) * static_cast<U>(b));
     case Fold::product: return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
     case Fold::max: return b > a || b != b ? b : a;
     case Fold::min: return b < a || b != b ? b : a;
+    default: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
-  return a;
 }
 
-template <class T> T fold_row(Fold f, const T* v, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) {
-    return row_simd().fold(f, v, n);
-  } else {
-    T r = identity<T>(f);
-    for (int64_t i = 0; i < n; ++i) r = fold(f, r, v[i]);
-    return r;
-  }
+template <class T> const FoldsOf<T>& folds_of() {
+  if constexpr (std::is_same_v<T, float>) return folds().f32;
+  if constexpr (std::is_same_v<T, double>) return folds().f64;
+  if constexpr (std::is_same_v<T, int32_t>) return folds().i32;
+  if constexpr (std::is_same_v<T, int64_t>) return folds().i64;
 }
-template <class T> void fold_lines(Fold f, T* to, const T* v, int64_t n) {
-  if constexpr (std::is_same_v<T, float>)
-    row_simd().fold_lines(f, to, v, n);
-  else
-    for (int64_t i = 0; i < n; ++i) to[i] = fold(f, to[i], v[i]);
+
+Shape shape_before(const BoundNode& b, const ReduceProblem& p) {
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < p.inputs_before; ++i) shapes.push_back(b.inputs[i].shape);
+  return broadcast_all(shapes);
+}
+
+std::vector<int64_t> all_axes(const ReduceProblem& p, const Shape& shape) {
+  std::vector<int64_t> axes = p.axes;
+  for (int64_t a = 0; p.axes.empty() && !p.none && a < static_cast<int64_t>(shape.size()); ++a) axes.push_back(a);
+  return normalize_axes(axes, static_cast<int64_t>(shape.size()));
 }
 
 class ReduceKernel final : public Kernel {
  public:
   ReduceKernel(const BoundNode& b, const ReduceProblem& p, int threads)
-      : p_(p), type_(p.before.type(p.before.outputs()[0])), threads_(threads) {
-    std::vector<Shape> shapes;
-    for (size_t i = 0; i < p_.inputs_before; ++i) shapes.push_back(b.inputs[i].shape);
-    const Shape shape = broadcast_all(shapes);
-    std::vector<int64_t> axes = p_.axes;
-    for (int64_t a = 0; p_.axes.empty() && !p_.none && a < static_cast<int64_t>(shape.size()); ++a) axes.push_back(a);
-    axes = normalize_axes(axes, static_cast<int64_t>(shape.size()));
-    for (size_t i = 0; i < p_.inputs_before; ++i) {
-      strides_.emplace_back();
-      bytes_.push_back(std::max(bits(b.inputs[i].type) / 8, 1));
-    }
-    merge(b, shape, axes);
-    evaluator_.emplace(p_.before, simd::best(), inner_reduced_ ? extents_.back() : std::min(extents_.back(), column_chunk));
-    element_ = bits(type_) / 8;
-    chunks_ = inner_reduced_ ? 1 : (extents_.back() + column_chunk - 1) / column_chunk;
-    threads_ = useful_threads(threads, count_ * kept_ * (1 + evaluator().loops()));
+      : p_(p),
+        fold_(fold_of(p.kind)),
+        type_(p.before.type(p.before.outputs()[0])),
+        element_(bits(type_) / 8),
+        nest_(b, p.inputs_before, shape_before(b, p), all_axes(p, shape_before(b, p))) {
+    const int64_t inner = nest_.inner(), around = nest_.around(!nest_.inner_reduced);
+    chunks_ = nest_.inner_reduced ? 1 : (inner + column_chunk - 1) / column_chunk;
+    direct_ = p_.before.outputs()[0] == 0 && (inner == 1 || nest_.strides[0].back() == 1);
+    const bool flat = chunks_ == 1 && nest_.is_flat();
+    const int64_t run = flat ? inner * around : inner;
+    evaluator_.emplace(p_.before, simd::best(), nest_.inner_reduced || flat ? run : std::min(inner, column_chunk));
+    capacity_ = std::max(evaluator().block(), column_chunk);
+    at_once_ = direct_ ? around : flat ? std::clamp<int64_t>(capacity_ / std::max<int64_t>(inner, 1), 1, around) : 1;
+    if (nest_.inner_reduced) at_once_ = std::min(at_once_, rows_at_once);
+    threads_ = useful_threads(threads, nest_.count * nest_.kept * (1 + evaluator().loops()));
+    parts_ = parts();
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
-    thread_bytes_ =
-        tables_ + 2 * aligned(std::max(evaluator().block(), column_chunk) * element_) + aligned(evaluator().scratch());
-    if (p_.post) {
-      const bool keepdims = b.node->get_int("keepdims", 1) != 0;
-      const BoundTensor reduced{type_, reduced_shape(shape, axes, keepdims)};
-      const BoundTensor& y = b.outputs[0];
-      std::vector<Shape> views = {broadcast_strides(reduced, y.shape.size())};
-      for (size_t i = p_.inputs_before; i < p_.inputs; ++i) views.push_back(broadcast_strides(b.inputs[i], y.shape.size()));
-      views.push_back(memory_strides(y));
-      post_.emplace(*p_.post, y.shape, views, threads);
-    }
+    thread_bytes_ = tables_ + aligned(capacity_ * element_) + aligned(evaluator().scratch());
+    if (p_.post) add_post(b, threads);
   }
 
   int64_t workspace() const override {
-    return aligned(kept_ * element_) + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
+    return reduced_bytes() + part_bytes() + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
   }
 
   void run(const Buffers& b) override {
     char* scratch = static_cast<char*>(b.workspace);
     void* reduced = post_ ? scratch : b.outputs[0];
-    scratch += aligned(kept_ * element_);
+    scratch += reduced_bytes();
     switch (type_) {
       case DType::f32: reduce<float>(b, reduced, scratch); break;
       case DType::f64: reduce<double>(b, reduced, scratch); break;
@@ -122,136 +117,143 @@ class ReduceKernel final : public Kernel {
     if (!post_) return;
     post_inputs_.assign(1, reduced);
     for (size_t i = p_.inputs_before; i < p_.inputs; ++i) post_inputs_.push_back(b.inputs[i]);
-    post_->run(post_inputs_, b.outputs, scratch);
+    post_->run(post_inputs_, b.outputs, scratch + part_bytes());
   }
 
  private:
   const expr::Evaluator& evaluator() const { return value_of(evaluator_, "the evaluator of a reduction"); }
+  int64_t reduced_bytes() const { return aligned(nest_.kept * element_); }
+  int64_t part_bytes() const { return parts_ > 1 ? aligned(parts_ * nest_.kept * element_) : 0; }
 
-  /// Neighbouring axes become one where both are reduced or neither is, and every operand allows it.
-  void merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes) {
-    for (size_t a = 0; a < shape.size(); ++a) {
-      const bool reduced = std::ranges::find(axes, static_cast<int64_t>(a)) != axes.end();
-      (reduced ? count_ : kept_) *= shape[a];
-      if (shape[a] == 1) continue;
-      bool merges = !extents_.empty() && reduced_.back() == reduced;
-      std::vector<int64_t> step(strides_.size());
-      for (size_t k = 0; k < strides_.size(); ++k) {
-        step[k] = broadcast_strides(b.inputs[k], shape.size())[a];
-        merges = merges && strides_[k].back() == step[k] * shape[a];
-      }
-      if (merges)
-        extents_.back() *= shape[a];
-      else
-        extents_.push_back(shape[a]), reduced_.push_back(reduced);
-      for (size_t k = 0; k < strides_.size(); ++k) {
-        if (merges)
-          strides_[k].back() = step[k];
-        else
-          strides_[k].push_back(step[k]);
-      }
-    }
-    if (extents_.empty()) {
-      extents_.push_back(1), reduced_.push_back(true);
-      for (Shape& s : strides_) s.push_back(0);
-    }
-    gather_short_rows();
-    inner_reduced_ = reduced_.back();
-    outer_kept_ = kept_ / (inner_reduced_ ? 1 : std::max<int64_t>(extents_.back(), 1));
-    outer_reduced_ = count_ / (inner_reduced_ ? std::max<int64_t>(extents_.back(), 1) : 1);
+  void add_post(const BoundNode& b, int threads) {
+    const bool keepdims = b.node->get_int("keepdims", 1) != 0;
+    const Shape shape = shape_before(b, p_);
+    const BoundTensor reduced{type_, reduced_shape(shape, all_axes(p_, shape), keepdims)};
+    const BoundTensor& y = b.outputs[0];
+    std::vector<Shape> views = {broadcast_strides(reduced, y.shape.size())};
+    for (size_t i = p_.inputs_before; i < p_.inputs; ++i) views.push_back(broadcast_strides(b.inputs[i], y.shape.size()));
+    views.push_back(memory_strides(y));
+    post_.emplace(*p_.post, y.shape, views, threads);
   }
 
-  /// The last axis that is kept goes to the end where what is reduced behind it is short: real and imaginary parts, channels of images.
-  void gather_short_rows() {
-    const auto kept = std::ranges::find(reduced_.rbegin(), reduced_.rend(), false);
-    const auto behind = static_cast<size_t>(kept - reduced_.rbegin());
-    if (kept == reduced_.rend() || behind == 0) return;
-    int64_t row = 1;
-    for (size_t a = extents_.size() - behind; a < extents_.size(); ++a) row *= extents_[a];
-    if (row > short_row || row > extents_[extents_.size() - behind - 1]) return;
-    const auto move = [&](auto& list) {
-      std::rotate(list.end() - 1 - static_cast<int64_t>(behind), list.end() - static_cast<int64_t>(behind), list.end());
-    };
-    move(extents_), move(reduced_);
-    for (Shape& s : strides_) move(s);
-  }
+  bool splits_rows() const { return nest_.inner_reduced && nest_.outer_reduced == 1; }
 
-  /// Operands at kept index `kept` and reduced index `reduced` of the outer axes, `from` elements into the innermost one.
-  void locate(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, expr::Operand* operands) const {
-    for (size_t k = 0; k < strides_.size(); ++k) operands[k] = {b.inputs[k], strides_[k].back()};
-    auto move = [&](size_t k, int64_t elements) {
-      operands[k].data = static_cast<const char*>(operands[k].data) + elements * bytes_[k];
-    };
-    for (size_t k = 0; k < strides_.size(); ++k) move(k, from * strides_[k].back());
-    for (size_t a = extents_.size() - 1; a-- > 0;) {
-      int64_t& index = reduced_[a] ? reduced : kept;
-      for (size_t k = 0; k < strides_.size(); ++k) move(k, index % extents_[a] * strides_[k][a]);
-      index /= extents_[a];
-    }
+  /// In how many parts a result's elements are folded: by the extents alone, so that no bit depends on the number of threads.
+  int64_t parts() const {
+    constexpr int64_t most = 16, worth = int64_t{1} << 17;
+    const int64_t work = nest_.count * nest_.kept;
+    if (nest_.outer_kept * chunks_ >= most || work < worth || nest_.kept > worth / 16) return 1;
+    return std::clamp<int64_t>(splits_rows() ? nest_.inner() / 4096 : nest_.outer_reduced, 1, most);
   }
 
   template <class T> T finished(T v) const {
-    if (p_.kind == ReduceKind::mean && std::is_integral_v<T>) return count_ == 0 ? T(0) : static_cast<T>(v / count_);
-    if (p_.kind == ReduceKind::mean) return static_cast<T>(v / static_cast<T>(count_));
+    const int64_t count = nest_.count;
+    if (p_.kind == ReduceKind::mean && std::is_integral_v<T>) return count == 0 ? T(0) : static_cast<T>(v / count);
+    if (p_.kind == ReduceKind::mean) return static_cast<T>(v / static_cast<T>(count));
     return p_.kind == ReduceKind::l2 ? static_cast<T>(std::sqrt(static_cast<double>(v))) : v;
   }
-
-  template <class T> void reduce(const Buffers& b, void* reduced, char* scratch) const {
-    const Fold f = fold_of(p_.kind);
-    T* results = static_cast<T*>(reduced);
-    if (count_ == 0) {
-      std::fill_n(results, kept_, finished(identity<T>(f)));
-      return;
-    }
-    parallel(threads_, outer_kept_ * chunks_, 1, [&](int64_t begin, int64_t end, int thread) {
-      char* own = scratch + thread * thread_bytes_;
-      auto* operands = reinterpret_cast<expr::Operand*>(own);
-      T* values = reinterpret_cast<T*>(own + tables_);
-      T* sums = values + aligned(std::max(evaluator().block(), column_chunk) * element_) / element_;
-      void* evaluating = own + thread_bytes_ - aligned(evaluator().scratch());
-      for (int64_t task = begin; task < end; ++task) {
-        if (inner_reduced_) {
-          // Blocks of a long row are summed in double, so that the error does not grow with its length.
-          std::conditional_t<std::is_same_v<T, float>, double, T> total = identity<T>(f);
-          for (int64_t r = 0; r < outer_reduced_; ++r)
-            for (int64_t at = 0; at < extents_.back(); at += evaluator().block()) {
-              const int64_t n = std::min(evaluator().block(), extents_.back() - at);
-              evaluate(b, task, r, at, n, operands, values, evaluating);
-              const T part = fold_row(f, values, n);
-              total = fold(f == Fold::squares ? Fold::sum : f, total, static_cast<decltype(total)>(part));
-            }
-          results[task] = finished(static_cast<T>(total));
-          continue;
-        }
-        const int64_t kept = task / chunks_, from = task % chunks_ * column_chunk,
-                      n = std::min(column_chunk, extents_.back() - from);
-        std::fill_n(sums, n, identity<T>(f));
-        for (int64_t r = 0; r < outer_reduced_; ++r) {
-          evaluate(b, kept, r, from, n, operands, values, evaluating);
-          fold_lines(f, sums, values, n);
-        }
-        T* to = results + kept * extents_.back() + from;
-        for (int64_t i = 0; i < n; ++i) to[i] = finished(sums[i]);
-      }
-    });
+  template <class T> void finish(T* v, int64_t n) const {
+    if (p_.kind != ReduceKind::mean && p_.kind != ReduceKind::l2) return;
+    for (int64_t i = 0; i < n; ++i) v[i] = finished(v[i]);
   }
 
-  template <class T> void evaluate(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, int64_t n,
-                                   expr::Operand* operands, T* values, void* scratch) const {
-    locate(b, kept, reduced, from, operands);
-    void* out = values;
-    evaluator().run(n, {operands, strides_.size()}, {&out, 1}, scratch);
+  /// A thread's memory.
+  template <class T> struct Own {
+    expr::Operand* operands;
+    T* values;
+    void* evaluating;
+  };
+
+  template <class T> void reduce(const Buffers& b, void* reduced, char* scratch) const {
+    T* results = static_cast<T*>(reduced);
+    if (nest_.count == 0) return std::fill_n(results, nest_.kept, finished(identity<T>(fold_))), void();
+    T* to = parts_ > 1 ? reinterpret_cast<T*>(scratch) : results;
+    scratch += part_bytes();
+    const int64_t units = nest_.outer_kept * chunks_;
+    parallel(threads_, units * parts_, 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = scratch + thread * thread_bytes_;
+      const Own<T> memory{reinterpret_cast<expr::Operand*>(own), reinterpret_cast<T*>(own + tables_),
+                          own + thread_bytes_ - aligned(evaluator().scratch())};
+      while (begin < end) {
+        const int64_t part = begin / units, first = begin % units;
+        const int64_t n = nest_.inner_reduced ? rows_from(first, std::min(end - begin, units - first)) : 1;
+        if (nest_.inner_reduced)
+          fold_rows(b, part, first, n, to + part * nest_.kept, memory);
+        else
+          fold_lines(b, part, first / chunks_, first % chunks_ * column_chunk, to + part * nest_.kept, memory);
+        begin += n;
+      }
+    });
+    if (parts_ == 1) return;
+    std::fill_n(results, nest_.kept, identity<T>(fold_));
+    folds_of<T>().lines(joining(fold_), results, to, nest_.kept, parts_, nest_.kept);
+    finish(results, nest_.kept);
+  }
+
+  /// How many rows from `kept` on lie equally far apart, of `most`.
+  int64_t rows_from(int64_t kept, int64_t most) const {
+    return std::min({at_once_, most, nest_.around(false) - kept % nest_.around(false)});
+  }
+
+  template <class T>
+  void fold_rows(const Buffers& b, int64_t part, int64_t kept, int64_t n, T* results, const Own<T>& own) const {
+    // Parts of a long row are summed in double, so that the error does not grow with its length.
+    using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    const int64_t row = nest_.inner(), from = splits_rows() ? row * part / parts_ : 0,
+                  end = splits_rows() ? row * (part + 1) / parts_ : row, piece = direct_ ? end - from : capacity_;
+    const int64_t begin = splits_rows() ? 0 : nest_.outer_reduced * part / parts_,
+                  last = splits_rows() ? 1 : nest_.outer_reduced * (part + 1) / parts_;
+    const int64_t step = direct_ ? nest_.step_around(0) : row;
+    if (last - begin == 1 && end - from <= piece) {
+      folds_of<T>().rows(fold_, fetch(b, kept, begin, from, n * (end - from), own), step, n, end - from, results + kept);
+    } else {
+      A totals[rows_at_once];
+      T parts[rows_at_once];
+      std::fill_n(totals, n, identity<A>(fold_));
+      for (int64_t r = begin; r < last; ++r) {
+        for (int64_t at = from; at < end; at += piece) {
+          const int64_t length = std::min(piece, end - at);
+          folds_of<T>().rows(fold_, fetch(b, kept, r, at, n * length, own), step, n, length, parts);
+          for (int64_t i = 0; i < n; ++i) totals[i] = joined(joining(fold_), totals[i], static_cast<A>(parts[i]));
+        }
+      }
+      for (int64_t i = 0; i < n; ++i) results[kept + i] = static_cast<T>(totals[i]);
+    }
+    if (parts_ == 1) finish(results + kept, n);
+  }
+
+  template <class T>
+  void fold_lines(const Buffers& b, int64_t part, int64_t kept, int64_t from, T* results, const Own<T>& own) const {
+    const int64_t n = std::min(column_chunk, nest_.inner() - from), around = nest_.around(true),
+                  end = nest_.outer_reduced * (part + 1) / parts_, step = direct_ ? nest_.step_around(0) : n;
+    T* to = results + kept * nest_.inner() + from;
+    std::fill_n(to, n, identity<T>(fold_));
+    for (int64_t r = nest_.outer_reduced * part / parts_; r < end;) {
+      const int64_t lines = std::min({at_once_, around - r % around, end - r});
+      folds_of<T>().lines(fold_, to, fetch(b, kept, r, from, lines * n, own), step, lines, n);
+      r += lines;
+    }
+    if (parts_ == 1) finish(to, n);
+  }
+
+  /// The n values from there on: where they lie, or evaluated.
+  template <class T>
+  const T* fetch(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, int64_t n, const Own<T>& own) const {
+    nest_.locate(b, kept, reduced, from, own.operands);
+    if (direct_) return static_cast<const T*>(own.operands[0].data);
+    void* out = own.values;
+    evaluator().run(n, {own.operands, nest_.strides.size()}, {&out, 1}, own.evaluating);
+    return own.values;
   }
 
   ReduceProblem p_;
+  Fold fold_;
   DType type_;
-  int threads_;
-  Shape extents_;  // merged
-  std::vector<bool> reduced_;
-  std::vector<Shape> strides_;  // of the program's operands
-  std::vector<int> bytes_;
-  bool inner_reduced_ = true;
-  int64_t kept_ = 1, count_ = 1, outer_kept_ = 1, outer_reduced_ = 1, chunks_ = 1, element_ = 4, tables_ = 0, thread_bytes_ = 0;
+  int64_t element_;
+  FoldNest nest_;
+  bool direct_ = false;  // the program is its operand, whose elements lie side by side
+  int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
+  int threads_ = 1;
   std::optional<expr::Evaluator> evaluator_;
   std::optional<Sweep> post_;
   std::vector<const void*> post_inputs_;

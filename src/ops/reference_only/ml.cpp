@@ -121,39 +121,51 @@ class PerFeature {
     if (values_.size() != 1 && static_cast<int64_t>(values_.size()) != features) {
       fail("{} has {} values, expected 1 or {}", attr, values_.size(), features);
     }
+    if (values_.size() == 1) values_.assign(static_cast<size_t>(features), double{values_[0]});
   }
-  double operator[](size_t element) const { return values_[element % values_.size()]; }
+  double operator[](size_t feature) const { return values_[feature]; }
 
  private:
   std::vector<double> values_;
 };
 
+/// Calls f(x, y, features) for each row of the input and of the f32 result; x as f32 where the input is, else as doubles.
+template <class F> void for_each_row(ComputeContext& c, F&& f) {
+  const Tensor& x = c.in(0);
+  const auto features = static_cast<size_t>(features_of(x.shape())), count = static_cast<size_t>(x.size());
+  float* y = c.outputs[0].data<float>();
+  const auto walk = [&](const auto* from) {
+    for (size_t row = 0; row < count; row += features) f(from + row, y + row, features);
+  };
+  if (x.type() == DType::f32) return walk(x.data<float>());
+  const std::vector<double> doubles = x.to_doubles();
+  walk(doubles.data());
+}
+
 void run_scaler(ComputeContext& c) {
   const int64_t features = features_of(c.in(0).shape());
   const PerFeature offset(c.node, "offset", features, 0), scale(c.node, "scale", features, 1);
-  std::vector<double> v = c.in(0).to_doubles();
-  for (size_t i = 0; i < v.size(); ++i) v[i] = (v[i] - offset[i]) * scale[i];
-  store_doubles(v, c.outputs[0]);
+  for_each_row(c, [&](const auto* x, float* y, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>((static_cast<double>(x[i]) - offset[i]) * scale[i]);
+  });
 }
 
 void run_normalizer(ComputeContext& c) {
   const std::string norm = c.node.get_string("norm", "MAX");
   if (norm != "MAX" && norm != "L1" && norm != "L2") fail("norm is '{}', expected MAX, L1 or L2", norm);
-  const size_t features = static_cast<size_t>(features_of(c.in(0).shape()));
-  std::vector<double> v = c.in(0).to_doubles();
-  for (size_t row = 0; row < v.size(); row += features) {
+  const bool largest = norm == "MAX", absolute = norm == "L1";
+  for_each_row(c, [&](const auto* x, float* y, size_t n) {
+    const auto at = [&](size_t i) { return static_cast<double>(x[i]); };
     double size = 0;
-    for (size_t i = row; i < row + features; ++i) {
-      if (norm == "MAX")
-        size = i == row ? v[i] : std::max(size, v[i]);
+    for (size_t i = 0; i < n; ++i) {
+      if (largest)
+        size = i == 0 ? at(i) : std::max(size, at(i));
       else
-        size += norm == "L1" ? std::abs(v[i]) : v[i] * v[i];
+        size += absolute ? std::abs(at(i)) : at(i) * at(i);
     }
     if (norm == "L2") size = std::sqrt(size);
-    if (size == 0) continue;
-    for (size_t i = row; i < row + features; ++i) v[i] /= size;
-  }
-  store_doubles(v, c.outputs[0]);
+    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(size == 0 ? at(i) : at(i) / size);
+  });
 }
 
 void run_imputer(ComputeContext& c) {

@@ -1,18 +1,26 @@
-// Softmax and LogSoftmax of f32, f16 and bf16: rows whose elements lie side by side where they lie, and along other axes tiles of
-// adjacent rows, transposed on their way through the cache. Of f64 a row at a time.
+// Softmax and LogSoftmax of f32, f16 and bf16: many rows a call where their elements lie side by side, and along other axes many
+// adjacent columns a call. Of f64 a row at a time.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "expr/simd/isa.h"
+#include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/softmax/offer.h"
+#include "ops/softmax/simd/softmax.h"
 
 namespace smelt::ops {
 namespace {
+
+const SoftmaxSimd& table() { return simd::best() == simd::Isa::avx2 ? avx2::softmax_simd() : base::softmax_simd(); }
+
+/// Floats that a row of so many elements takes in scratch memory, as bytes.
+int64_t row_bytes(int64_t width) { return aligned((width + 16) * 4); }
 
 class SoftmaxKernel final : public Kernel {
  public:
@@ -21,16 +29,25 @@ class SoftmaxKernel final : public Kernel {
         type_(required_float_kind(b.inputs[0].type)),
         bytes_(bits(b.inputs[0].type) / 8),
         logarithm_(b.node->op == "LogSoftmax"),
-        threads_(useful_threads(threads, views_.rows() * views_.width() * 4)),
-        row_bytes_((views_.width() * 4 + 63) / 64 * 64) {}
-  int64_t workspace() const override { return threads_ * row_bytes_; }
+        threads_(useful_threads(threads, views_.rows() * views_.width() * 4)) {
+    const Shape& shape = b.inputs[0].shape;
+    const bool dense = is_dense(b.inputs[0]) && is_dense(b.outputs[0]);
+    if (shape.size() > 1) apart_ = dense ? views_.rows() : shape[shape.size() - 2];
+    for (size_t k = 0; k < 2 && shape.size() > 1; ++k)
+      step_[k] = dense ? views_.width() : memory_strides(k ? b.outputs[0] : b.inputs[0])[shape.size() - 2];
+  }
+  int64_t workspace() const override { return threads_ * row_bytes(views_.width()); }
   bool in_place(size_t) const override { return true; }
   void run(const Buffers& b) override {
     parallel(threads_, views_.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
-      float* row = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + thread * row_bytes_);
-      for (int64_t r = begin; r < end; ++r)
-        row_simd().softmax(type_, static_cast<const char*>(b.inputs[0]) + views_.offset(r, 0) * bytes_,
-                           static_cast<char*>(b.outputs[0]) + views_.offset(r, 1) * bytes_, row, views_.width(), logarithm_);
+      float* row = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + thread * row_bytes(views_.width()));
+      while (begin < end) {
+        const int64_t n = std::min(apart_ - begin % apart_, end - begin);
+        table().rows(type_, static_cast<const char*>(b.inputs[0]) + views_.offset(begin, 0) * bytes_, step_[0],
+                     static_cast<char*>(b.outputs[0]) + views_.offset(begin, 1) * bytes_, step_[1], n, views_.width(), row,
+                     logarithm_);
+        begin += n;
+      }
     });
   }
 
@@ -38,12 +55,12 @@ class SoftmaxKernel final : public Kernel {
   RowViews views_;
   FloatKind type_;
   int64_t bytes_;
+  int64_t apart_ = 1, step_[2] = {};  // so many rows lie equally far apart, and how far
   bool logarithm_;
   int threads_;
-  int64_t row_bytes_;
 };
 
-constexpr int64_t tile_rows = 16;  // a cache line of floats
+constexpr int64_t tile_columns = 2 * softmax_columns;
 
 /// Rows whose elements lie apart. The axes are the node's with those that are normalised together last.
 class SoftmaxColumns final : public Kernel {
@@ -64,7 +81,7 @@ class SoftmaxColumns final : public Kernel {
     parallel(threads_, views_.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
       char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
       while (begin < end) {
-        const int64_t n = std::min({tile_rows, adjacent_ - begin % adjacent_, end - begin});
+        const int64_t n = std::min({tile_columns, adjacent_ - begin % adjacent_, end - begin});
         const char* x = static_cast<const char*>(b.inputs[0]) + views_.offset(begin, 0) * bytes_;
         char* y = static_cast<char*>(b.outputs[0]) + views_.offset(begin, 1) * bytes_;
         if (kind_)
@@ -77,22 +94,15 @@ class SoftmaxColumns final : public Kernel {
   }
 
  private:
-  int64_t thread_bytes() const { return ((tile_rows + 2) * views_.width() + tile_rows) * (kind_ ? 4 : 8) / 64 * 64 + 64; }
+  int64_t thread_bytes() const {
+    return kind_ ? std::max(row_bytes(views_.width()), aligned(column_floats(views_.width()) * 4)) : aligned(views_.width() * 8);
+  }
 
-  void tile(FloatKind kind, const char* x, char* y, float* rows, int64_t n) const {
-    const int64_t width = views_.width();
-    float* line = rows + tile_rows * width;
-    float* scratch = line + tile_rows;
-    for (int64_t k = 0; k < width; ++k) {
-      row_simd().load(kind, x + k * step_[0] * bytes_, nullptr, nullptr, line, n);
-      for (int64_t r = 0; r < n; ++r) rows[r * width + k] = line[r];
-    }
-    for (int64_t r = 0; r < n; ++r)
-      row_simd().softmax(FloatKind::f32, rows + r * width, rows + r * width, scratch, width, logarithm_);
-    for (int64_t k = 0; k < width; ++k) {
-      for (int64_t r = 0; r < n; ++r) line[r] = rows[r * width + k];
-      row_simd().scale(kind, line, nullptr, nullptr, y + k * step_[1] * bytes_, n);
-    }
+  void tile(FloatKind kind, const char* x, char* y, float* scratch, int64_t n) const {
+    if (n == 1 && step_[0] == 1 && step_[1] == 1)
+      table().rows(kind, x, 0, y, 0, 1, views_.width(), scratch, logarithm_);
+    else
+      table().columns(kind, x, step_[0], y, step_[1], n, views_.width(), scratch, logarithm_);
   }
 
   void doubles(const double* x, double* y, double* row, int64_t n) const {

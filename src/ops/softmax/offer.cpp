@@ -20,7 +20,7 @@ void offer_softmax_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
 
 constexpr OperatorTactics operators[] = {
     {is_softmax, offer_softmax_cpu, offer_softmax_cuda},
-    {is_loss, nullptr, offer_loss_cuda},
+    {is_loss, offer_loss_cpu, offer_loss_cuda},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ std::vector<size_t> softmax_axes(const Node& node, int64_t rank);
 void offer_softmax_rows(const BoundNode& b, const Machine& machine, Offer& offer);    // "cpu": cpu_softmax.cpp
 void offer_softmax_onednn(const BoundNode& b, const Machine& machine, Offer& offer);  // "onednn": cpu_onednn.cpp
 void offer_softmax_cuda(const BoundNode& b, const Machine& machine, Offer& offer);    // "cuda": cuda_softmax.cpp
+void offer_loss_cpu(const BoundNode& b, const Machine& machine, Offer& offer);        // "cpu": cpu_loss.cpp
 void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer);       // "cuda": cuda_loss.cpp
 
 }  // namespace smelt::ops

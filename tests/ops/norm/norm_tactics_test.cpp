@@ -50,5 +50,44 @@ TEST(NormTactics, by_neighbouring_channels) {
     }
 }
 
+TEST(NormTactics, by_the_length_of_lines_along_any_axis) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (int64_t axis : {0, 1, 2, -1})
+      for (int64_t p : {1, 2}) {
+        Trial t = trial("LpNormalization", type, {3, 9, 37}, 0, {{"axis", axis}, {"p", p}});
+        EXPECT_THAT(check(t, tolerance(type)), Contains("cpu")) << name(type) << " along axis " << axis;
+      }
+}
+
+TEST(NormTactics, leave_lines_of_zeros_zero) {
+  Trial t = trial("LpNormalization", DType::f32, {2, 40}, 0);
+  std::fill_n(t.inputs[0].data<float>() + 40, 40, 0.0f);
+  EXPECT_THAT(check(t, tolerance(DType::f32)), Contains("cpu"));
+}
+
+TEST(NormTactics, by_mean_and_variance_over_any_axes) {
+  for (DType type : {DType::f32, DType::f16, DType::f64})
+    for (const std::vector<int64_t>& axes : std::vector<std::vector<int64_t>>{{0, 2, 3}, {2, 3}, {-1}, {1}, {0, 1, 2, 3}}) {
+      Trial t = trial("MeanVarianceNormalization", type, {3, 5, 6, 11}, 0, {{"axes", axes}});
+      EXPECT_THAT(check(t, tolerance(type)), Contains("cpu")) << name(type) << " over " << axes.size();
+    }
+}
+
+TEST(NormTactics, rows_of_doubles) {
+  for (const char* op : {"LayerNormalization", "RMSNormalization"})
+    for (int64_t axis : {-1, 1, 0}) {
+      Trial t;
+      t.node.op = op;
+      t.node.opset = 23;
+      t.node.attrs["axis"] = axis;
+      t.add(random_tensor(DType::f64, {4, 5, 39}, 1, -2, 3), false);
+      const Shape row = axis == -1 ? Shape{39} : axis == 1 ? Shape{5, 39} : Shape{4, 5, 39};
+      t.add(random_tensor(DType::f64, row, 2, 0.5, 1.5), false);
+      if (t.node.op == "LayerNormalization") t.add(random_tensor(DType::f64, row, 3, -1, 1), true);
+      t.result(DType::f64, {4, 5, 39});
+      EXPECT_THAT(check(t, 1e-12), Contains("cpu")) << op << " from axis " << axis;
+    }
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -60,6 +60,77 @@ TEST(ReduceTactics, gather_rows_that_are_short) {
   }
 }
 
+TEST(ReduceTactics, fold_rows_and_columns_of_every_length_around_a_register) {
+  for (const char* op : {"ReduceSum", "ReduceMax", "ReduceProd", "ReduceSumSquare"}) {
+    for (DType type : {DType::f32, DType::f64, DType::i32, DType::i64, DType::i16}) {
+      for (int64_t length = 1; length <= 35; ++length) {
+        for (int64_t axis : {0, 1, 2}) {
+          const Shape shape = axis == 0 ? Shape{5, 1, length} : Shape{3, 4, length};
+          Trial t = trial(op, type, shape);
+          if (is_float(type)) t.inputs[0] = random_tensor(type, shape, 5, 0.9, 1.1);
+          t.add(ints({axis}), true);
+          agrees(std::move(t), tolerance(type) * 4);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, fold_few_results_of_many_elements_part_by_part) {
+  for (DType type : {DType::f32, DType::f16, DType::f64, DType::i64}) {
+    for (const auto& list : std::vector<std::vector<int64_t>>{{0}, {1}, {0, 1}, {0, 2}, {0, 1, 2}}) {
+      for (const char* op : {"ReduceMean", "ReduceMin", "ReduceL2"}) {
+        Trial t = trial(op, type, {600, 3, 101});
+        if (is_float(type)) t.inputs[0] = random_tensor(type, {600, 3, 101}, 5, 0.5, 1.5);
+        t.add(ints(list), true);
+        agrees(std::move(t), type == DType::f32 ? 4e-5 : tolerance(type) * 40);
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, wrap_integers) {
+  for (const char* op : {"ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
+    for (DType type : {DType::i32, DType::i64}) {
+      for (int64_t axis : {0, 1}) {
+        Trial t = trial(op, type, {40, 50});
+        const double large = type == DType::i32 ? 2e9 : 4e18;
+        t.inputs[0] = random_tensor(type, {40, 50}, 7, -large, large);
+        t.add(ints({axis}), true);
+        agrees(std::move(t), 0);
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, a_number_that_is_none_wins) {
+  for (const char* op : {"ReduceMax", "ReduceMin"}) {
+    for (DType type : {DType::f32, DType::f64}) {
+      for (int64_t axis : {0, 1}) {
+        for (int64_t at : {0, 5, 12, 17, 36}) {
+          Trial t = trial(op, type, {37, 37});
+          Tensor x = random_tensor(DType::f64, {37, 37}, 5, -4, 9);
+          x.data<double>()[at * 38] = std::numeric_limits<double>::quiet_NaN();
+          x.data<double>()[3] = std::numeric_limits<double>::infinity();
+          x.data<double>()[4] = -std::numeric_limits<double>::infinity();
+          t.inputs[0] = x.cast(type);
+          t.add(ints({axis}), true);
+          const Tensor want = expected(t);
+          t.result(want.type(), want.shape());
+          t.bound.node = &t.node;
+          const Tensor got = run(t, offer(t.bound, Machine{}).candidates.at(0)).cast(DType::f64), expects = want.cast(DType::f64);
+          for (int64_t i = 0; i < 37; ++i) {
+            EXPECT_EQ(std::isnan(got.data<double>()[i]), i == at) << op << " along " << axis;
+            if (i != at) {
+              EXPECT_EQ(got.data<double>()[i], expects.data<double>()[i]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ReduceTactics, take_extremes_of_64_bits_without_a_sign_and_of_bool) {
   Trial t = trial("ReduceMax", DType::u64, {2, 3});
   t.inputs[0].data<uint64_t>()[1] = UINT64_MAX - 1;
@@ -119,6 +190,48 @@ TEST(LineTactics, find_extremes_along_any_axis) {
     Trial nan = trial(op, DType::f32, {2, 40}, {{"axis", int64_t{1}}});
     nan.inputs[0].data<float>()[13] = nan.inputs[0].data<float>()[20] = std::numeric_limits<float>::quiet_NaN();
     agrees(std::move(nan), 0);
+  }
+}
+
+TEST(LineTactics, find_extremes_of_lines_of_every_length_around_a_register) {
+  for (const char* op : {"ArgMax", "ArgMin"})
+    for (DType type : {DType::f32, DType::f64, DType::bf16, DType::i16, DType::u32, DType::u64, DType::i64})
+      for (int64_t last : {0, 1})
+        for (int64_t length = 1; length <= 37; length += 2)
+          for (int64_t axis : {0, 1})
+            agrees(trial(op, type, {length, 38 - length}, {{"axis", axis}, {"select_last_index", last}}), 0);
+}
+
+TEST(LineTactics, find_a_number_that_is_none_first) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    for (int64_t last : {0, 1}) {
+      for (int64_t axis : {0, 1}) {
+        Trial t = trial(op, DType::f32, {41, 41}, {{"axis", axis}, {"select_last_index", last}});
+        float* x = t.inputs[0].data<float>();
+        for (int64_t i = 0; i < 41; ++i) {
+          x[i * 41 + (i * 7) % 41] = inf;
+          x[i * 41 + (i * 3) % 41] = -inf;
+          if (i % 3 != 0) x[i * 41 + (i * 5) % 41] = x[i * 41 + (i * 11) % 41] = nan;
+        }
+        agrees(std::move(t), 0);
+      }
+    }
+  }
+}
+
+TEST(LineTactics, look_for_the_top_few_past_numbers_that_are_none) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int64_t k : {1, 7, 30}) {
+    for (int64_t axis : {0, 1}) {
+      for (int64_t largest : {0, 1}) {
+        const Shape shape = axis == 1 ? Shape{6, 500} : Shape{500, 6};
+        Trial t = trial("TopK", DType::f32, shape, {{"axis", axis}, {"largest", largest}});
+        for (int64_t i = 0; i < 3000; i += 611) t.inputs[0].data<float>()[i] = nan;
+        t.add(ints({k}), true);
+        agrees(std::move(t), 0);
+      }
+    }
   }
 }
 

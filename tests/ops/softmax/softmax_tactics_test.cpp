@@ -33,6 +33,40 @@ TEST(SoftmaxTactics, take_many_columns_and_a_few) {
   agrees("Softmax", DType::f32, {5000, 2}, 0, 13);
 }
 
+TEST(SoftmaxTactics, take_rows_of_every_length_around_a_register) {
+  for (const char* op : {"Softmax", "LogSoftmax"})
+    for (DType type : {DType::f32, DType::f16})
+      for (int64_t width = 1; width <= 35; ++width) agrees(op, type, {3, 5, width}, -1, 13);
+}
+
+TEST(SoftmaxTactics, take_columns_of_every_number_around_a_register) {
+  for (int64_t columns = 2; columns <= 70; columns += 3) agrees("LogSoftmax", DType::f32, {2, 6, columns}, 1, 13);
+}
+
+TEST(SoftmaxTactics, lose_on_labels_of_rows_and_of_columns) {
+  for (const Shape& shape : {Shape{7, 21}, Shape{3, 5, 70}, Shape{2, 40, 3, 11}}) {
+    Shape labels = shape;
+    labels.erase(labels.begin() + 1);
+    for (const char* reduction : {"mean", "sum", "none"}) {
+      for (DType type : {DType::i32, DType::i64}) {
+        for (bool weighted : {false, true}) {
+          Trial t;
+          t.node.op = "SoftmaxCrossEntropyLoss";
+          t.node.opset = 13;
+          t.node.attrs["reduction"] = std::string(reduction);
+          if (weighted) t.node.attrs["ignore_index"] = int64_t{-1};
+          t.add(random_tensor(DType::f32, shape, 9, -8, 8), false);
+          t.add(random_tensor(type, labels, 4, weighted ? -1 : 0, static_cast<double>(shape[1] - 1)), false);
+          if (weighted) t.add(random_tensor(DType::f32, {shape[1]}, 5, 0.5, 2), false);
+          const Tensor y = expected(t);
+          t.result(y.type(), y.shape());
+          EXPECT_THAT(check(t, 5e-6), Contains("cpu")) << reduction;
+        }
+      }
+    }
+  }
+}
+
 TEST(SoftmaxTactics, show_what_is_no_number_in_the_whole_row) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const char* op : {"Softmax", "LogSoftmax"}) {

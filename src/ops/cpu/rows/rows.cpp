@@ -8,6 +8,7 @@ namespace smelt::ops {
 
 const RowSimd& row_simd() { return simd::best() == simd::Isa::avx2 ? avx2::row_simd() : base::row_simd(); }
 const TapSimd& tap_simd() { return simd::best() == simd::Isa::avx2 ? avx2::tap_simd() : base::tap_simd(); }
+const Folds& folds() { return simd::best() == simd::Isa::avx2 ? avx2::folds() : base::folds(); }
 
 std::optional<FloatKind> float_kind(DType t) {
   switch (t) {

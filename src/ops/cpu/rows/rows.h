@@ -5,11 +5,13 @@
 
 #include "expr/cpu.h"
 #include "ops/core/tactic.h"
+#include "ops/cpu/rows/simd/folds.h"
 #include "ops/cpu/rows/simd/rows.h"
 
 namespace smelt::ops {
 
 const RowSimd& row_simd();
+const Folds& folds();
 /// The types that rows are read and written in: f32, f16 and bf16; nothing for others.
 std::optional<FloatKind> float_kind(DType t);
 /// The same; throws Error for other types.

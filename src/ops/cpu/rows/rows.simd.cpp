@@ -1,6 +1,5 @@
 #include "ops/cpu/rows/simd/rows.h"
 
-#include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
 
 namespace smelt::SMELT_ISA {
@@ -52,32 +51,6 @@ void scale_row(FloatKind t, const float* row, const float* gamma, const float* b
   });
 }
 
-void softmax(FloatKind t, const void* x, void* y_, float* row, int64_t n, bool logarithm) {
-  load_row(t, x, nullptr, nullptr, row, n);
-  const F32 top = splat(largest(row, n));
-  const float* r = row;
-  if (logarithm) {
-    float total = 0;
-    for_registers(n, [&](int64_t i, int64_t c) {
-      const F32 shifted = get(r + i, c) - top;
-      put(row + i, shifted, c);
-      float e[lanes];
-      store(e, exp_nonpositive(shifted));
-      for (int64_t k = 0; k < c; ++k) total += e[k];
-    });
-    const F32 less = log(splat(total));
-    with_float_type(t, [&]<class H>(const H*) {
-      for_registers(n, [&](int64_t i, int64_t c) { put(static_cast<H*>(y_) + i, get(r + i, c) - less, c); });
-    });
-    return;
-  }
-  for_registers(n, [&](int64_t i, int64_t c) { put(row + i, exp_nonpositive(get(r + i, c) - top), c); });
-  const F32 factor = splat(1 / sum_of(row, n, [](F32 v) { return v; }));
-  with_float_type(t, [&]<class H>(const H*) {
-    for_registers(n, [&](int64_t i, int64_t c) { put(static_cast<H*>(y_) + i, get(r + i, c) * factor, c); });
-  });
-}
-
 void rotate(FloatKind t, const void* x_, const float* cos, const float* sin, void* y_, int64_t half, bool half_tables,
             bool interleaved) {
   with_float_type(t, [&]<class H>(const H*) {
@@ -120,39 +93,6 @@ void rotate(FloatKind t, const void* x_, const float* cos, const float* sin, voi
   });
 }
 
-using ops::Fold;
-
-/// b is not yet squared.
-template <Fold f> SMELT_INLINE F32 folded(F32 a, F32 b) {
-  if constexpr (f == Fold::sum)
-    return a + b;
-  else if constexpr (f == Fold::squares)
-    return fma(b, b, a);
-  else if constexpr (f == Fold::max)
-    return nan_max(b, raw_max(b, a));
-  else if constexpr (f == Fold::min)
-    return nan_min(b, raw_min(b, a));
-  else
-    return a * b;
-}
-
-template <Fold f> float fold_row(const float* row, int64_t n) {
-  constexpr Fold joined = f == Fold::squares ? Fold::sum : f;  // of partial results
-  const F32 nothing = F32(f == Fold::max ? -__builtin_inf() : f == Fold::min ? __builtin_inf() : f == Fold::product ? 1 : 0);
-  F32 parts[4] = {nothing, nothing, nothing, nothing};
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes)
-    for (int u = 0; u < 4; ++u) parts[u] = folded<f>(parts[u], load(row + i + u * lanes));
-  for (; i + lanes <= n; i += lanes) parts[0] = folded<f>(parts[0], load(row + i));
-  float each[lanes];
-  store(each, folded<joined>(folded<joined>(parts[0], parts[1]), folded<joined>(parts[2], parts[3])));
-  F32 r = splat(each[0]);
-  for (int k = 1; k < lanes; ++k) r = folded<joined>(r, splat(each[k]));
-  for (; i < n; ++i) r = folded<f>(r, splat(row[i]));
-  store(each, r);
-  return each[0];
-}
-
 void extremes(const float* row, int64_t n, float* smallest, float* largest) {
   // The second operand is what minimum and maximum return beside a NaN.
   F32 low[4], high[4];
@@ -176,32 +116,7 @@ void extremes(const float* row, int64_t n, float* smallest, float* largest) {
   }
 }
 
-template <Fold f> void fold_line(float* to, const float* row, int64_t n) {
-  for_registers(
-      n, [&](int64_t i, int64_t c) { put(to + i, folded<f>(get(static_cast<const float*>(to) + i, c), get(row + i, c)), c); });
-}
-
-float fold(Fold f, const float* row, int64_t n) {
-  switch (f) {
-    case Fold::sum: return fold_row<Fold::sum>(row, n);
-    case Fold::squares: return fold_row<Fold::squares>(row, n);
-    case Fold::max: return fold_row<Fold::max>(row, n);
-    case Fold::min: return fold_row<Fold::min>(row, n);
-    default: return fold_row<Fold::product>(row, n);
-  }
-}
-
-void fold_lines(Fold f, float* to, const float* row, int64_t n) {
-  switch (f) {
-    case Fold::sum: return fold_line<Fold::sum>(to, row, n);
-    case Fold::squares: return fold_line<Fold::squares>(to, row, n);
-    case Fold::max: return fold_line<Fold::max>(to, row, n);
-    case Fold::min: return fold_line<Fold::min>(to, row, n);
-    default: return fold_line<Fold::product>(to, row, n);
-  }
-}
-
-constexpr ops::RowSimd table = {load_row, normalize, scale_row, softmax, rotate, fold, extremes, fold_lines};
+constexpr ops::RowSimd table = {load_row, normalize, scale_row, rotate, extremes};
 
 }  // namespace
 

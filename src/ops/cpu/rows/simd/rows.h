@@ -9,9 +9,6 @@ namespace smelt::ops {
 
 using simd::FloatKind;
 
-/// How values fold into one: a + b, a + b², the larger, the smaller (NaN wins), a · b.
-enum class Fold : uint8_t { sum, squares, max, min, product };
-
 struct RowSimd {
   /// s = x + residual, rounded to the type and written to `sum` (each may be null: no residual, not wanted); row[i] = s.
   void (*load)(FloatKind t, const void* x, const void* residual, void* sum, float* row, int64_t n);
@@ -19,17 +16,11 @@ struct RowSimd {
   void (*normalize)(float* row, int64_t n, bool centre, double epsilon);
   /// y[i] = row[i] * gamma[i] + beta[i], rounded; gamma and beta may be null.
   void (*scale)(FloatKind t, const float* row, const float* gamma, const float* beta, void* y, int64_t n);
-  /// y = softmax(x), or its logarithm; `row` holds n floats.
-  void (*softmax)(FloatKind t, const void* x, void* y, float* row, int64_t n, bool logarithm);
   /// Rotary embedding of one row of 2 · half elements; tables of f32, 2 · half or half long (`half_tables`).
   void (*rotate)(FloatKind t, const void* x, const float* cos, const float* sin, void* y, int64_t half, bool half_tables,
                  bool interleaved);
-  /// The fold of n floats; what folding nothing gives when n is 0.
-  float (*fold)(Fold f, const float* row, int64_t n);
   /// The smallest and the largest of n floats in one pass, NaNs left out. Of none, infinity and minus infinity.
   void (*extremes)(const float* row, int64_t n, float* smallest, float* largest);
-  /// to[i] = fold(to[i], row[i]).
-  void (*fold_lines)(Fold f, float* to, const float* row, int64_t n);
 };
 
 }  // namespace smelt::ops

@@ -1,0 +1,134 @@
+// Rows and lines folded a register at a time. A short row costs its loads, its folds and a few shuffles, no call.
+#include "ops/cpu/rows/simd/folds.h"
+
+#include "expr/simd/vector.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+using ops::Fold;
+
+/// Of what is not yet squared.
+template <Fold f, class V, class T> SMELT_INLINE V folded(V a, V b) {
+  if constexpr (f == Fold::sum) return a + b;
+  if constexpr (f == Fold::squares) return a + b * b;
+  if constexpr (f == Fold::product) return a * b;
+  if constexpr (f == Fold::max || f == Fold::min) {
+    constexpr bool largest = f == Fold::max;
+    if constexpr (std::is_same_v<V, T>)
+      return (largest ? b > a : b < a) || b != b ? b : a;
+    else if constexpr (std::is_floating_point_v<T>)
+      return b != b ? b : extreme<largest, T>(b, a);
+    else
+      return extreme<largest, T>(b, a);
+  }
+}
+constexpr Fold joining(Fold f) { return f == Fold::squares ? Fold::sum : f; }
+
+template <Fold f, class T> constexpr T nothing() {
+  constexpr bool largest = f == Fold::max;
+  if constexpr (f == Fold::product) return T(1);
+  if constexpr (f != Fold::max && f != Fold::min) return T(0);
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(largest ? -__builtin_inf() : __builtin_inf());
+  constexpr int64_t top = sizeof(T) == 8 ? __LONG_MAX__ : __INT_MAX__;
+  return static_cast<T>(largest ? -top - 1 : top);
+}
+
+/// The last register of a row, with `nothing` where its first lanes were folded already.
+template <Fold f, class T> SMELT_INLINE Vector<T> rest_of(const T* x, int64_t n, int64_t rest) {
+  using M = MaskOf<T>;
+  Vector<M> lane;
+  for (int i = 0; i < width<T>; ++i) lane[i] = static_cast<M>(i);
+  const Vector<M> first = splat_vector(static_cast<M>(width<T> - rest));
+  return lane < first ? splat_vector(nothing<f, T>()) : load_vector(x + n - width<T>);
+}
+
+/// A row of at least one register.
+template <Fold f, class T> SMELT_INLINE T row(const T* x, int64_t n) {
+  using V = Vector<T>;
+  const auto fold = [](V a, V b) __attribute__((always_inline)) { return folded<f, V, T>(a, b); };
+  const auto join = [](V a, V b) __attribute__((always_inline)) { return folded<joining(f), V, T>(a, b); };
+  constexpr int w = width<T>;
+  V a = splat_vector(nothing<f, T>()), b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 * w <= n; i += 4 * w) {
+    a = fold(a, load_vector(x + i)), b = fold(b, load_vector(x + i + w));
+    c = fold(c, load_vector(x + i + 2 * w)), d = fold(d, load_vector(x + i + 3 * w));
+  }
+  if (i + w <= n) a = fold(a, load_vector(x + i)), i += w;
+  if (i + w <= n) b = fold(b, load_vector(x + i)), i += w;
+  if (i + w <= n) c = fold(c, load_vector(x + i)), i += w;
+  if (i < n) d = fold(d, rest_of<f>(x, n, n - i));
+  return across<T>(join(join(a, b), join(c, d)), join)[0];
+}
+
+template <Fold f, class T> void rows(const T* x, int64_t step, int64_t count, int64_t n, T* to) {
+  // Four sums of f32 in a register each: 64 additions to one of them.
+  constexpr int64_t block = 256 * width<T>;
+  if (n < width<T>) {
+    for (int64_t r = 0; r < count; ++r, x += step) {
+      T total = nothing<f, T>();
+      for (int64_t i = 0; i < n; ++i) total = folded<f, T, T>(total, x[i]);
+      to[r] = total;
+    }
+    return;
+  }
+  if (n <= block) {
+    for (int64_t r = 0; r < count; ++r, x += step) to[r] = row<f>(x, n);
+    return;
+  }
+  using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
+  for (int64_t r = 0; r < count; ++r, x += step) {
+    A total = nothing<f, A>();
+    int64_t i = 0;
+    for (; n - i >= 2 * block; i += block) total = folded<joining(f), A, A>(total, row<f>(x + i, block));
+    to[r] = static_cast<T>(folded<joining(f), A, A>(total, row<f>(x + i, n - i)));
+  }
+}
+
+/// `together` lines at once, so that a result is loaded and stored once for all of them.
+template <Fold f, int together, class T> SMELT_INLINE void lines_at_once(T* to, const T* x, int64_t step, int64_t n) {
+  using V = Vector<T>;
+  int64_t i = 0;
+  for (; i + width<T> <= n; i += width<T>) {
+    V a = load_vector(static_cast<const T*>(to) + i);
+    for (int k = 0; k < together; ++k) a = folded<f, V, T>(a, load_vector(x + k * step + i));
+    store_vector(to + i, a);
+  }
+  for (; i < n; ++i)
+    for (int k = 0; k < together; ++k) to[i] = folded<f, T, T>(to[i], x[k * step + i]);
+}
+
+template <Fold f, class T> void lines(T* to, const T* x, int64_t step, int64_t count, int64_t n) {
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4) lines_at_once<f, 4>(to, x + k * step, step, n);
+  for (; k < count; ++k) lines_at_once<f, 1>(to, x + k * step, step, n);
+}
+
+/// Calls body with f as a template argument.
+template <class B> SMELT_INLINE void with_fold(Fold f, B&& body) {
+  switch (f) {
+    case Fold::sum: return body.template operator()<Fold::sum>();
+    case Fold::squares: return body.template operator()<Fold::squares>();
+    case Fold::max: return body.template operator()<Fold::max>();
+    case Fold::min: return body.template operator()<Fold::min>();
+    case Fold::product: return body.template operator()<Fold::product>();
+  }
+}
+
+template <class T> void any_rows(Fold kind, const T* x, int64_t step, int64_t count, int64_t n, T* to) {
+  with_fold(kind, [&]<Fold f>() { rows<f>(x, step, count, n, to); });
+}
+template <class T> void any_lines(Fold kind, T* to, const T* x, int64_t step, int64_t count, int64_t n) {
+  with_fold(kind, [&]<Fold f>() { lines<f>(to, x, step, count, n); });
+}
+template <class T> constexpr ops::FoldsOf<T> folds_of = {any_rows<T>, any_lines<T>};
+
+}  // namespace
+
+const ops::Folds& folds() {
+  static constexpr ops::Folds table = {folds_of<float>, folds_of<double>, folds_of<int32_t>, folds_of<int64_t>};
+  return table;
+}
+
+}  // namespace smelt::SMELT_ISA

@@ -1,0 +1,153 @@
+// TopK on the processor, line by line; lines whose elements lie apart are first copied side by side, some at a time. The few best of
+// a long line are kept in order, or in a heap, and a vector comparison with the worst of them passes over the rest.
+#include <algorithm>
+
+#include "ops/core/align.h"
+#include "ops/core/strides.h"
+#include "ops/reduce/cpu_lines.h"
+#include "ops/reduce/lines.h"
+#include "ops/reduce/offer.h"
+
+namespace smelt::ops {
+namespace {
+
+/// Calls f with a T{} as which an element is copied, and a C{} as which it is compared.
+template <class F> void with_types(DType t, F&& f) {
+  switch (t) {
+    case DType::f32: return f(float{}, float{});
+    case DType::f64: return f(double{}, double{});
+    case DType::f16: return f(Half{}, float{});
+    case DType::bf16: return f(BFloat{}, float{});
+    case DType::i8: return f(int8_t{}, int8_t{});
+    case DType::i16: return f(int16_t{}, int16_t{});
+    case DType::i32: return f(int32_t{}, int32_t{});
+    case DType::i64: return f(int64_t{}, int64_t{});
+    case DType::u16: return f(uint16_t{}, uint16_t{});
+    case DType::u32: return f(uint32_t{}, uint32_t{});
+    case DType::u64: return f(uint64_t{}, uint64_t{});
+    default: return f(uint8_t{}, uint8_t{});
+  }
+}
+
+template <class C> struct Entry {
+  C value;
+  int32_t at;
+};
+
+/// Equal elements in the order of their places.
+template <class C, bool largest> struct Before {
+  bool operator()(const Entry<C>& a, const Entry<C>& b) const {
+    if (largest ? is_larger(a.value, b.value) : is_smaller(a.value, b.value)) return true;
+    if (largest ? is_larger(b.value, a.value) : is_smaller(b.value, a.value)) return false;
+    return a.at < b.at;
+  }
+};
+
+/// Up to here the best so far are kept in order: shorter than a heap's way.
+constexpr int64_t few = 24;
+
+class TopKKernel final : public Kernel {
+ public:
+  TopKKernel(const Lines& l, DType type, bool largest, int threads)
+      : l_(l), type_(type), largest_(largest), threads_(useful_threads(threads, l.count() * 4)) {
+    // A cache line of columns, in memory that a cache holds.
+    columns_ = l.view.inner == 1 ? 1 : std::clamp<int64_t>((int64_t{1} << 20) / (l.view.extent * l.bytes), 1, 64 / l.bytes);
+    copies_ = l.view.inner == 1 ? 0 : aligned(columns_ * l.view.extent * l.bytes);
+  }
+  int64_t workspace() const override { return threads_ * thread_bytes(); }
+
+  void run(const Buffers& b) override {
+    const int64_t groups = (l_.view.inner + columns_ - 1) / columns_;
+    parallel(threads_, l_.view.outer * groups, 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % groups * columns_;
+        with_types(type_, [&]<class T, class C>(T, C) {
+          group<T, C>(b, i / groups, first, std::min(columns_, l_.view.inner - first), own);
+        });
+      }
+    });
+  }
+
+ private:
+  int64_t thread_bytes() const { return aligned(l_.view.extent * 16) + copies_; }
+
+  template <class T, class C> void group(const Buffers& b, int64_t outer, int64_t first, int64_t n, char* own) const {
+    const AxisView& v = l_.view;
+    auto* entries = reinterpret_cast<Entry<C>*>(own);
+    const T* x = static_cast<const T*>(b.inputs[0]) + outer * v.extent * v.inner + first;
+    if (v.inner > 1) {
+      T* copies = reinterpret_cast<T*>(own + aligned(v.extent * 16));
+      for (int64_t e = 0; e < v.extent; ++e)
+        for (int64_t i = 0; i < n; ++i) copies[i * v.extent + e] = x[e * v.inner + i];
+      x = copies;
+    }
+    for (int64_t i = 0; i < n; ++i, x += v.extent) {
+      if (largest_)
+        select<T, C, true>(x, entries);
+      else
+        select<T, C, false>(x, entries);
+      for (int64_t j = 0; j < l_.results; ++j) {
+        const int64_t to = (outer * l_.results + j) * v.inner + first + i;
+        if (b.outputs[0]) static_cast<T*>(b.outputs[0])[to] = x[entries[j].at];
+        if (b.outputs.size() > 1 && b.outputs[1]) static_cast<int64_t*>(b.outputs[1])[to] = entries[j].at;
+      }
+    }
+  }
+
+  /// The first of a line in their order.
+  template <class T, class C, bool largest> void select(const T* x, Entry<C>* entries) const {
+    const Before<C, largest> before;
+    const int64_t extent = l_.view.extent, k = l_.results, filled = k < extent / 8 ? k : extent;
+    for (int64_t e = 0; e < filled; ++e) entries[e] = {static_cast<C>(x[e]), static_cast<int32_t>(e)};
+    if (filled == extent) {
+      if (k < extent) std::nth_element(entries, entries + k, entries + extent, before);
+      std::sort(entries, entries + k, before);
+    } else if (k > few) {
+      std::make_heap(entries, entries + k, before);
+      for_better<T, C, largest>(x, entries[0], [&](const Entry<C>& entry) {
+        std::pop_heap(entries, entries + k, before);
+        entries[k - 1] = entry;
+        std::push_heap(entries, entries + k, before);
+      });
+      std::sort_heap(entries, entries + k, before);
+    } else if (k > 0) {
+      std::sort(entries, entries + k, before);
+      for_better<T, C, largest>(x, entries[k - 1], [&](const Entry<C>& entry) {
+        int64_t at = k - 1;
+        for (; at > 0 && before(entry, entries[at - 1]); --at) entries[at] = entries[at - 1];
+        entries[at] = entry;
+      });
+    }
+  }
+
+  /// Calls take with each element behind the first results that comes before `worst`, which take renews.
+  template <class T, class C, bool largest, class F> void for_better(const T* x, const Entry<C>& worst, F&& take) const {
+    const Before<C, largest> before;
+    for (int64_t e = l_.results;; ++e) {
+      e = line_simd().next_before(l_.element, x, e, l_.view.extent, worst.at, largest);
+      if (e >= l_.view.extent) return;
+      const Entry<C> entry{static_cast<C>(x[e]), static_cast<int32_t>(e)};
+      if (before(entry, worst)) take(entry);
+    }
+  }
+
+  Lines l_;
+  DType type_;
+  bool largest_;
+  int threads_;
+  int64_t columns_ = 1, copies_ = 0;
+};
+
+}  // namespace
+
+void offer_top_k_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const int64_t axis = b.node->get_int("axis", -1);
+  Result<Lines> l = lines_of(b, axis);
+  if (!l) return offer.refuse("cpu", l.refusal());
+  const BoundTensor& y = b.outputs[0].type != DType::undefined ? b.outputs[0] : b.outputs.back();
+  l->results = y.shape[static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(b.inputs[0].shape.size())))];
+  add_lines<TopKKernel>(offer, *l, machine, 100, b.inputs[0].type, b.node->get_int("largest", 1) != 0);
+}
+
+}  // namespace smelt::ops

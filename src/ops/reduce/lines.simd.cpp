@@ -1,0 +1,147 @@
+// Lines of elements, a register at a time where they lie side by side.
+#include "ops/reduce/simd/lines.h"
+
+#include "expr/simd/reduce.h"
+#include "ops/reduce/simd/args.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+using ops::ArgRule;
+using ops::LineElement;
+using ops::ScanRule;
+
+template <class E> void arg_rows_of(const E* x, int64_t rows, int64_t n, ArgRule rule, int64_t* y) {
+  if (rule.largest)
+    (rule.last ? arg_rows<E, true, true> : arg_rows<E, true, false>)(x, rows, n, y);
+  else
+    (rule.last ? arg_rows<E, false, true> : arg_rows<E, false, false>)(x, rows, n, y);
+}
+template <class E> void arg_columns_of(const E* x, int64_t step, int64_t columns, int64_t n, ArgRule rule, int64_t* y) {
+  if (rule.largest)
+    (rule.last ? arg_columns<E, true, true> : arg_columns<E, true, false>)(x, step, columns, n, y);
+  else
+    (rule.last ? arg_columns<E, false, true> : arg_columns<E, false, false>)(x, step, columns, n, y);
+}
+
+void any_arg_rows(LineElement e, const void* x, int64_t rows, int64_t n, ArgRule rule, int64_t* y) {
+  with_element(e, [&]<class E>(const E*) { arg_rows_of(static_cast<const E*>(x), rows, n, rule, y); });
+}
+void any_arg_columns(LineElement e, const void* x, int64_t step, int64_t columns, int64_t n, ArgRule rule, int64_t* y) {
+  with_element(e, [&]<class E>(const E*) { arg_columns_of(static_cast<const E*>(x), step, columns, n, rule, y); });
+}
+int64_t any_next_before(LineElement e, const void* x, int64_t from, int64_t n, int64_t worst, bool largest) {
+  return with_element(e, [&]<class E>(const E*) {
+    return (largest ? next_before<E, true> : next_before<E, false>)(static_cast<const E*>(x), from, n, worst);
+  });
+}
+
+// --- running totals
+
+/// What totals of E are kept in.
+template <class E> struct TotalOf { using Type = std::make_unsigned_t<E>; };
+template <> struct TotalOf<float> { using Type = double; };
+template <> struct TotalOf<double> { using Type = double; };
+
+template <bool product, bool exclusive, class E, class A>
+SMELT_INLINE void scan_line(const E* __restrict x, E* __restrict y, A* __restrict totals, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    const A e = static_cast<A>(x[k]), before = totals[k], after = static_cast<A>(product ? before * e : before + e);
+    y[k] = static_cast<E>(exclusive ? before : after);
+    totals[k] = after;
+  }
+}
+
+/// Line after line of columns; 16-bit floats as f32 beside it.
+template <bool product, bool exclusive, class E>
+void scan_columns(const E* x, E* y, int64_t step, int64_t columns, int64_t n, bool reverse) {
+  constexpr int64_t most = ops::scan_columns_most;
+  using F = std::conditional_t<is_half<E>, float, E>;
+  using A = typename TotalOf<F>::Type;
+  A totals[most];
+  for (int64_t k = 0; k < columns; ++k) totals[k] = product ? 1 : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = (reverse ? n - 1 - i : i) * step;
+    if constexpr (is_half<E>) {
+      float from[most + lanes], to[most + lanes];
+      for_registers(columns, [&](int64_t k, int64_t c) { store(from + k, get(x + at + k, c)); });
+      scan_line<product, exclusive>(from, to, totals, columns);
+      for_registers(columns, [&](int64_t k, int64_t c) { put(y + at + k, load(static_cast<const float*>(to) + k), c); });
+    } else {
+      scan_line<product, exclusive>(x + at, y + at, totals, columns);
+    }
+  }
+}
+
+/// So many rows side by side: each addition waits for the one before it in its row, but not for those of the others.
+constexpr int rows_together = 8;
+template <bool product, bool exclusive, int rows, class E, class A>
+SMELT_INLINE void scan_rows(const E* x, E* y, int64_t step, int64_t n, bool reverse, A* totals) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = reverse ? n - 1 - i : i;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const A e = static_cast<A>(x[r * step + at]), before = totals[r], after = static_cast<A>(product ? before * e : before + e);
+      y[r * step + at] = static_cast<E>(exclusive ? before : after);
+      totals[r] = after;
+    }
+  }
+}
+
+/// A row of 16-bit floats, part by part as f32 beside it.
+template <bool product, bool exclusive, class E> void scan_half_row(const E* x, E* y, int64_t n, bool reverse) {
+  constexpr int64_t most = 64 * lanes;
+  float from[most], to[most];
+  double total = product ? 1 : 0;
+  for (int64_t done = 0; done < n; done += most) {
+    const int64_t count = n - done < most ? n - done : most, at = reverse ? n - done - count : done;
+    for_registers(count, [&](int64_t i, int64_t c) { store(from + i, get(x + at + i, c)); });
+    scan_rows<product, exclusive, 1>(from, to, 0, count, reverse, &total);
+    for_registers(count, [&](int64_t i, int64_t c) { put(y + at + i, load(static_cast<const float*>(to) + i), c); });
+  }
+}
+
+template <bool product, bool exclusive, class E> void all_rows(const E* x, E* y, int64_t rows, int64_t n, bool reverse) {
+  if constexpr (is_half<E>) {
+    for (int64_t r = 0; r < rows; ++r) scan_half_row<product, exclusive>(x + r * n, y + r * n, n, reverse);
+  } else {
+    typename TotalOf<E>::Type totals[rows_together];
+    const auto begin = [&] {
+      for (auto& t : totals) t = product ? 1 : 0;
+    };
+    int64_t r = 0;
+    for (; r + rows_together <= rows; r += rows_together)
+      begin(), scan_rows<product, exclusive, rows_together>(x + r * n, y + r * n, n, n, reverse, totals);
+    for (; r < rows; ++r) begin(), scan_rows<product, exclusive, 1>(x + r * n, y + r * n, n, n, reverse, totals);
+  }
+}
+
+/// Calls body with the rule's product and exclusive as template arguments.
+template <class B> void with_rule(ScanRule rule, B&& body) {
+  if (rule.product) return rule.exclusive ? body.template operator()<true, true>() : body.template operator()<true, false>();
+  return rule.exclusive ? body.template operator()<false, true>() : body.template operator()<false, false>();
+}
+
+void any_scan_rows(LineElement e, const void* x, void* y, int64_t rows, int64_t n, ScanRule rule) {
+  with_element(e, [&]<class E>(const E*) {
+    with_rule(rule, [&]<bool product, bool exclusive>() {
+      all_rows<product, exclusive>(static_cast<const E*>(x), static_cast<E*>(y), rows, n, rule.reverse);
+    });
+  });
+}
+void any_scan_columns(LineElement e, const void* x, void* y, int64_t step, int64_t columns, int64_t n, ScanRule rule) {
+  with_element(e, [&]<class E>(const E*) {
+    with_rule(rule, [&]<bool product, bool exclusive>() {
+      scan_columns<product, exclusive>(static_cast<const E*>(x), static_cast<E*>(y), step, columns, n, rule.reverse);
+    });
+  });
+}
+
+}  // namespace
+
+const ops::LineSimd& line_simd() {
+  static constexpr ops::LineSimd table = {any_arg_rows, any_arg_columns, any_scan_rows, any_scan_columns, any_next_before};
+  return table;
+}
+
+}  // namespace smelt::SMELT_ISA

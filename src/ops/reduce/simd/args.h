@@ -1,0 +1,120 @@
+// Where the extremes of lines stand, and what may be among the top few. For *.simd.cpp sources only (expr/simd/isa.h).
+#pragma once
+
+#include "ops/reduce/simd/elements.h"
+
+namespace smelt::SMELT_ISA {
+
+/// Whether v is found rather than what was found before it.
+template <class C, bool largest, bool last> SMELT_INLINE Vector<MaskOf<C>> is_found(Vector<C> v, Vector<C> best) {
+  if constexpr (!std::is_floating_point_v<C>)
+    return reinterpret_cast<Vector<MaskOf<C>>>(last ? (largest ? v >= best : v <= best) : (largest ? v > best : v < best));
+  else if constexpr (last)
+    return reinterpret_cast<Vector<MaskOf<C>>>((largest ? v >= best : v <= best) | (v != v));
+  else
+    return reinterpret_cast<Vector<MaskOf<C>>>(~(largest ? v <= best : v >= best) & (best == best));
+}
+
+template <class E, bool largest, bool last, int registers>
+SMELT_INLINE void arg_columns_at_once(const E* x, int64_t step, int64_t count, int64_t n, int64_t* y) {
+  using C = ComparedAs<E>;
+  using Place = MaskOf<C>;
+  constexpr int w = width<C>;
+  Vector<C> best[registers];
+  Vector<Place> at[registers];
+  for (int r = 0; r < registers; ++r) best[r] = load_elements(x + r * w, count), at[r] = Vector<Place>{};
+  for (int64_t k = 1; k < n; ++k) {
+    const Vector<Place> here = splat_vector(static_cast<Place>(k));
+    for (int r = 0; r < registers; ++r) {
+      const Vector<C> v = load_elements(x + k * step + r * w, count);
+      const Vector<Place> found = is_found<C, largest, last>(v, best[r]);
+      best[r] = found ? v : best[r];
+      at[r] = found ? here : at[r];
+    }
+  }
+  for (int r = 0; r < registers; ++r)
+    for (int i = 0; i < (count < w ? count : w); ++i) y[r * w + i] = at[r][i];
+}
+
+template <class E, bool largest, bool last> void arg_columns(const E* x, int64_t step, int64_t columns, int64_t n, int64_t* y) {
+  constexpr int w = width<ComparedAs<E>>, registers = 4;
+  int64_t c = 0;
+  for (; c + registers * w <= columns; c += registers * w)
+    arg_columns_at_once<E, largest, last, registers>(x + c, step, w, n, y + c);
+  for (; c < columns; c += w) arg_columns_at_once<E, largest, last, 1>(x + c, step, columns - c < w ? columns - c : w, n, y + c);
+}
+
+/// The extreme first, which needs no places, then where it stands: of the first the least place, of the last the greatest.
+template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E* x, int64_t n) {
+  using C = ComparedAs<E>;
+  using Place = MaskOf<C>;
+  constexpr int w = width<C>;
+  const auto further = [](Vector<C> a, Vector<C> b) __attribute__((always_inline)) {
+    const Vector<C> one = extreme<largest, C>(b, a);
+    if constexpr (std::is_floating_point_v<C>)
+      return b != b ? b : one;
+    else
+      return one;
+  };
+  Vector<C> tops[2] = {load_elements(x, n), load_elements(x, n)};
+  int64_t i = w;
+  for (; i + 2 * w <= n; i += 2 * w)
+    tops[0] = further(tops[0], load_elements(x + i)), tops[1] = further(tops[1], load_elements(x + i + w));
+  if (i + w <= n) tops[0] = further(tops[0], load_elements(x + i)), i += w;
+  const int64_t end = n - w;  // where the last register of elements begins
+  if (i < n) tops[1] = further(tops[1], load_elements(x + end));
+  const Vector<C> top = across<C>(further(tops[0], tops[1]), further);
+
+  constexpr Place none = last ? Place(-1) : static_cast<Place>(~(Place(1) << (sizeof(Place) * 8 - 1)));
+  Vector<Place> lane;
+  for (int u = 0; u < w; ++u) lane[u] = u;
+  Vector<Place> found = splat_vector(none);
+  const auto nearer = [](Vector<Place> a, Vector<Place> b) __attribute__((always_inline)) {
+    return (last ? a > b : a < b) ? a : b;
+  };
+  const auto look = [&](Vector<C> v, int64_t first) __attribute__((always_inline)) {
+    auto is = reinterpret_cast<Vector<Place>>(v == top);
+    if constexpr (std::is_floating_point_v<C>) is |= reinterpret_cast<Vector<Place>>(v != v);  // the top is one then
+    found = nearer(is ? lane + splat_vector(static_cast<Place>(first)) : splat_vector(none), found);
+  };
+  // The first stands in one of the first blocks, mostly: whole rows are looked through only where they are short.
+  constexpr int64_t block = 64 * w;
+  if (n < w) {
+    look(load_elements(x, n), 0);
+    found = lane < splat_vector(static_cast<Place>(n)) ? found : splat_vector(none);
+    return across<Place>(found, nearer)[0];
+  }
+  for (i = 0; i + w <= n; i += w) {
+    look(load_elements(x + i), i);
+    if (!last && i % block == block - w && any<C>(found != none)) break;
+  }
+  if (i < n && i + w > n) look(load_elements(x + end), end);
+  return across<Place>(found, nearer)[0];
+}
+
+template <class E, bool largest, bool last> void arg_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
+  for (int64_t r = 0; r < rows; ++r) y[r] = arg_row<E, largest, last>(x + r * n, n);
+}
+
+template <class E, bool largest> int64_t next_before(const E* x, int64_t from, int64_t n, int64_t worst) {
+  using C = ComparedAs<E>;
+  constexpr int w = width<C>;
+  const C bound = element(x[worst]);
+  const Vector<C> bounds = splat_vector(bound);
+  const auto before = [&](const E* p) __attribute__((always_inline)) {
+    const Vector<C> v = load_elements(p);
+    return reinterpret_cast<Vector<MaskOf<C>>>(~(largest ? v <= bounds : v >= bounds));
+  };
+  int64_t i = from;
+  for (; i + 4 * w <= n; i += 4 * w)
+    if (any<C>(before(x + i) | before(x + i + w) | before(x + i + 2 * w) | before(x + i + 3 * w))) break;
+  for (; i + w <= n; i += w)
+    if (any<C>(before(x + i))) break;
+  for (; i < n; ++i) {
+    const C v = element(x[i]);
+    if (!(largest ? v <= bound : v >= bound)) return i;
+  }
+  return n;
+}
+
+}  // namespace smelt::SMELT_ISA

@@ -1,5 +1,5 @@
-// LpNormalization and MeanVarianceNormalization of every floating-point type, and f64's layer and RMS normalisation, on the processor:
-// reductions one after the other, each over x and the results before it, then one sweep over x and all of them.
+// LpNormalization and MeanVarianceNormalization of every floating-point type on the processor: reductions one after the other, each
+// over x and the results before it, then one sweep over x and all of them.
 #include <algorithm>
 
 #include "ops/core/align.h"
@@ -145,36 +145,6 @@ void offer_mean_variance_cpu(const BoundNode& b, const Machine& machine, Offer& 
   // 1e-9: the guard of ONNX's function body.
   const Ref deviation = s.end.call(Fn::add, s.end.call(Fn::sqrt, variance), s.number(s.end, 1e-9));
   s.end.output(s.end.cast(s.end.call(Fn::div, centred, deviation), s.from));
-  offer_stages(b, s, machine, offer);
-}
-
-void offer_norm_f64(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.type != DType::f64 && t.type != DType::undefined)
-        return offer.refuse("cpu", Reason::wrong_type, "{} beside f64", name(t.type));
-  const NormParts parts(b);
-  std::vector<int64_t> axes;
-  for (size_t a = parts.axis; a < b.inputs[0].shape.size(); ++a) axes.push_back(static_cast<int64_t>(a));
-  if (axes.empty()) return offer.refuse("cpu", Reason::wrong_rank, "a scalar");
-  Stages s = stages_of(b, axes);
-  if (parts.centre)
-    fold_moments(s);
-  else
-    s.fold(ReduceKind::mean, [](Program& p, Ref x, const std::vector<Ref>&) { return p.call(Fn::mul, x, x); });
-  Ref v = s.end.input(s.from);
-  const Ref mean = s.end.input(s.type), variance = parts.centre ? s.end.input(s.type) : mean;
-  std::vector<Ref> others;
-  for (size_t i : {parts.gamma, parts.beta})
-    if (i != NormParts::none) s.others.push_back(i), others.push_back(s.end.input(DType::f64));
-  if (parts.centre) v = s.end.call(Fn::sub, v, mean);
-  const Ref guarded = s.end.call(Fn::add, variance, s.number(s.end, parts.epsilon));
-  v = s.end.call(Fn::div, v, s.end.call(Fn::sqrt, guarded));
-  size_t next = 0;
-  if (parts.gamma != NormParts::none) v = s.end.call(Fn::mul, v, others[next++]);
-  if (parts.beta != NormParts::none) v = s.end.call(Fn::add, v, others[next]);
-  s.end.output(v);
   offer_stages(b, s, machine, offer);
 }
 

@@ -15,11 +15,9 @@ bool is_lp(const Node& n) { return n.is("LpNormalization"); }
 bool is_lrn(const Node& n) { return n.is("LRN"); }
 
 void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  const NormParts p(b);
-  const bool plain = b.node->domain.empty() && p.mean == NormParts::none && p.inverse == NormParts::none;
-  if (b.inputs[0].type == DType::f64 && plain) return offer_norm_f64(b, machine, offer);
   if (const auto why = norm_unknown(b)) return offer.refuse("cpu", *why);
   if (const auto why = norm_rows_apart(b)) return offer.refuse("cpu", *why);
+  const NormParts p(b);
   if (p.mean != NormParts::none || p.inverse != NormParts::none)
     return offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
   offer_norm_rows(b, machine, offer);

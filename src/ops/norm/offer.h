@@ -14,10 +14,9 @@ void offer_grouped_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
 void offer_lrn_cpu(const BoundNode& b, const Machine& machine, Offer& offer);         // "cpu": cpu_lrn.cpp
 void offer_batch_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_batch.cpp
 
-/// "cpu": cpu_staged.cpp. LpNormalization, MeanVarianceNormalization, and f64's layer and RMS normalisation.
+/// "cpu": cpu_staged.cpp. LpNormalization and MeanVarianceNormalization.
 void offer_lp_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);
 void offer_mean_variance_cpu(const BoundNode& b, const Machine& machine, Offer& offer);
-void offer_norm_f64(const BoundNode& b, const Machine& machine, Offer& offer);
 
 /// "cuda": cuda_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against.
 void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);

@@ -13,6 +13,10 @@
 
 #include "smelt/session.h"
 
+namespace smelt::plan {
+struct ConcatCopy;
+}
+
 namespace smelt::run {
 
 /// Work that was put on a stream once, to be launched again and again as one: a CUDA graph.
@@ -98,9 +102,8 @@ class Backend {
   virtual std::shared_ptr<void> stream() = 0;
   /// From any memory to any; they do not overlap.
   virtual void copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
-  /// `rows` times `width` bytes, the rows `to_step` and `from_step` bytes apart, both in memory that it reaches.
-  virtual void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
-                         void* stream) = 0;
+  /// The parts of a concatenation into its rows; all lie in memory that it reaches.
+  virtual void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, void* stream) = 0;
   virtual void wait(void* stream) = 0;
   /// Null on the host.
   virtual std::unique_ptr<StreamEvent> event() { return nullptr; }

@@ -27,7 +27,7 @@ class CompileOnlyBackend final : public Backend {
 
   std::shared_ptr<void> stream() override { return nullptr; }
   void copy(void*, const void*, int64_t, void*) override { refuse(); }
-  void copy_rows(void*, int64_t, const void*, int64_t, int64_t, int64_t, void*) override { refuse(); }
+  void concatenate(void*, const plan::ConcatCopy&, std::span<const void* const>, void*) override { refuse(); }
   void wait(void*) override {}
   std::unique_ptr<StreamEvent> event() override { return std::make_unique<NoEvent>(); }
   void wait_for_all() override {}

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "plan/segment.h"
 
 namespace smelt::run {
 
 void copy_bytes(void* to, const void* from, int64_t bytes);
 
-/// `rows` times `width` bytes, the rows `to_step` and `from_step` bytes apart.
-void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows);
+/// A concatenation's parts into its rows.
+void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs);
 
 }  // namespace smelt::run

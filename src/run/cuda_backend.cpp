@@ -13,6 +13,7 @@
 #include "device/cuda/graph.h"
 #include "device/cuda/upload.h"
 #include "ops/core/align.h"
+#include "plan/segment.h"
 
 namespace smelt::run {
 namespace {
@@ -208,8 +209,14 @@ class CudaBackend final : public Backend {
                 "copying a tensor");
   }
 
-  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
-                 void* stream) override {
+  void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, void* stream) override {
+    for (const plan::ConcatCopy::Part& part : concat.parts)
+      copy_rows(static_cast<char*>(to) + part.offset, concat.row, inputs[part.input], part.chunk, part.chunk, concat.outer,
+                stream);
+  }
+
+  /// `rows` times `width` bytes, the rows `to_step` and `from_step` bytes apart.
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows, void* stream) {
     if (rows == 1 || (width == to_step && width == from_step)) return copy(to, from, rows * width, stream);
     cuda::abi::Copy2d c;
     c.from = address_of(from);

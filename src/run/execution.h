@@ -126,7 +126,6 @@ class ExecutionImpl final : public Execution {
   void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
   void run_inner_step(SegmentState& state, size_t at, InnerTimes& inner);  // notes its time
   void run_step(SegmentState& state, size_t step, void* stream);
-  void run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream);
   void run_dynamic(const SegmentState& state, size_t step);
   /// Runs the branch of an If on the step's own memory.
   void run_branch(SegmentState& state, size_t step);

@@ -33,7 +33,7 @@ void ExecutionImpl::run_step(SegmentState& state, size_t at, void* stream) {
   try {
     switch (step.kind) {
       case plan::StepKind::kernel: step.kernel->run({arguments.inputs, arguments.outputs, arguments.workspace, stream}); break;
-      case plan::StepKind::concat: run_concat(*step.concat, arguments, stream); break;
+      case plan::StepKind::concat: backend_.concatenate(arguments.outputs[0], *step.concat, arguments.inputs, stream); break;
       case plan::StepKind::copy:
         backend_.copy(arguments.outputs[0], arguments.inputs[0], ops::storage_bytes(state.segment.tensor(step.outputs[0])),
                       stream);
@@ -65,12 +65,6 @@ void ExecutionImpl::run_inner_step(SegmentState& state, size_t at, InnerTimes& i
   const plan::Step& step = state.segment.steps[at];
   const std::string name = step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
   inner.add(at, name, ns, [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
-}
-
-void ExecutionImpl::run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream) {
-  char* to = static_cast<char*>(arguments.outputs[0]);
-  for (const plan::ConcatCopy::Part& part : concat.parts)
-    backend_.copy_rows(to + part.offset, concat.row, arguments.inputs[part.input], part.chunk, part.chunk, concat.outer, stream);
 }
 
 Tensor ExecutionImpl::on_host(const Tensor& t) {

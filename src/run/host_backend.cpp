@@ -45,8 +45,8 @@ class HostBackend final : public Backend {
 
   std::shared_ptr<void> stream() override { return nullptr; }
   void copy(void* to, const void* from, int64_t bytes, void*) override { copy_bytes(to, from, bytes); }
-  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows, void*) override {
-    run::copy_rows(to, to_step, from, from_step, width, rows);
+  void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, void*) override {
+    run::concatenate(to, concat, inputs);
   }
   void wait(void*) override {}
   void wait_for_all() override {}

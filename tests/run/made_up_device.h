@@ -115,8 +115,12 @@ class FakeDevice final : public Backend {
   void copy(void* to, const void* from, int64_t bytes, void* stream) override {
     copy_rows(to, bytes, from, bytes, bytes, 1, stream);
   }
-  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
-                 void* stream) override {
+  void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, void* stream) override {
+    for (const plan::ConcatCopy::Part& part : concat.parts)
+      copy_rows(static_cast<char*>(to) + part.offset, concat.row, inputs[part.input], part.chunk, part.chunk, concat.outer,
+                stream);
+  }
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows, void* stream) {
     EXPECT_NE(stream, nullptr);
     copied.push_back(from);
     copied.push_back(to);

@@ -12,6 +12,33 @@ namespace {
 
 constexpr int64_t tile = block_side;
 
+/// Axes that lie one within the other on both sides are one; those of extent 1 are none.
+struct MergedStrides {
+  Shape extents, from, to;
+
+  MergedStrides(const Shape& all_extents, const Shape& all_from, const Shape& all_to) {
+    for (size_t a = 0; a < all_extents.size(); ++a) {
+      const int64_t extent = all_extents[a];
+      if (extent == 1) continue;
+      if (!extents.empty() && from.back() == all_from[a] * extent && to.back() == all_to[a] * extent) {
+        extents.back() *= extent, from.back() = all_from[a], to.back() = all_to[a];
+      } else {
+        extents.push_back(extent), from.push_back(all_from[a]), to.push_back(all_to[a]);
+      }
+    }
+  }
+  size_t rank() const { return extents.size(); }
+
+  /// The axis of the least step but 0, other than `taken`; rank() where there is none.
+  size_t innermost(const Shape& steps, size_t taken) const {
+    size_t best = rank();
+    for (size_t a = 0; a < rank(); ++a) {
+      if (a != taken && steps[a] != 0 && (best == rank() || std::abs(steps[a]) < std::abs(steps[best]))) best = a;
+    }
+    return best;
+  }
+};
+
 /// to[i * to_row + j * to_column] = from[…] for a tile.
 template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column,
                                   int64_t from_row, int64_t from_column) {
@@ -20,49 +47,109 @@ template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t co
   }
 }
 
+/// Lines of at least `width` bytes, in pieces of that many; the last piece ends with the line, and may copy some bytes again.
+template <int width>
+void copy_by_pieces(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
+  for (int64_t i = 0; i < rows; ++i, to += to_row, from += from_row) {
+    for (int64_t k = 0; k + width < bytes; k += width) std::memcpy(to + k, from + k, width);
+    std::memcpy(to + bytes - width, from + bytes - width, width);
+  }
+}
+
+/// One line of `bytes`, `rows` times, one behind the other: what has been written is copied on, as much again as there is of it.
+void repeat_line(char* to, const char* from, int64_t rows, int64_t bytes) {
+  constexpr int64_t most = 1 << 13;  // stays in the L1 cache
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  for (int64_t done = bytes, all = rows * bytes; done < all;) {
+    const int64_t n = std::min({done, all - done, std::max(bytes, most / bytes * bytes)});
+    std::memcpy(to + done, to, static_cast<size_t>(n));
+    done += n;
+  }
+}
+
+/// `rows` lines of `bytes`; a call of memcpy would take longer than a short line.
+void copy_lines(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
+  if (from_row == 0 && to_row == bytes && rows >= 8 && bytes < 256) return repeat_line(to, from, rows, bytes);
+  if (bytes >= 256) {
+    for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_row, from + i * from_row, static_cast<size_t>(bytes));
+  } else if (bytes >= 16) {
+    copy_by_pieces<16>(to, from, rows, bytes, to_row, from_row);
+  } else if (bytes >= 8) {
+    copy_by_pieces<8>(to, from, rows, bytes, to_row, from_row);
+  } else if (bytes >= 4) {
+    copy_by_pieces<4>(to, from, rows, bytes, to_row, from_row);
+  } else if (bytes >= 2) {
+    copy_by_pieces<2>(to, from, rows, bytes, to_row, from_row);
+  } else {
+    copy_by_pieces<1>(to, from, rows, bytes, to_row, from_row);
+  }
+}
+
+/// Lines whose elements lie `step` apart in the source: repeated, reversed, every other one, or any.
+template <class T>
+void gather_lines(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_row, int64_t step) {
+  for (int64_t i = 0; i < rows; ++i, to += to_row, from += from_row) {
+    if (step == 0)
+      std::fill_n(to, columns, *from);
+    else if (step == -1)
+      for (int64_t j = 0; j < columns; ++j) to[j] = from[-j];
+    else if (step == 2)
+      for (int64_t j = 0; j < columns; ++j) to[j] = from[2 * j];
+    else
+      for (int64_t j = 0; j < columns; ++j) to[j] = from[j * step];
+  }
+}
+
+/// A band of rows transposed in blocks. Blocks that end with the rows or columns copy some elements again.
+template <class T> void transpose_band(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
+  constexpr int64_t side = 4 * tile;  // of a group of blocks, whose lines are whole and stay in the L1 cache
+  for (int64_t left = 0; left < columns; left += side) {
+    for (int64_t i = 0; i < rows; i += tile) {
+      const int64_t row = std::min(i, rows - tile);
+      for (int64_t j = left; j < std::min(left + side, columns); j += tile) {
+        const int64_t column = std::min(j, columns - tile);
+        transpose_block(to + row * to_row + column, to_row, from + row + column * from_column, from_column);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ? bytes(t, 1) : 0; }
 
+bool StridedCopy::can_walk(const Shape& extents, const Shape& from, const Shape& to) {
+  return MergedStrides(extents, from, to).rank() <= 9;  // a RowMap's 8, and the lines' own
+}
+
 StridedCopy::StridedCopy(const Shape& all_extents, const Shape& all_from, const Shape& all_to, int64_t element_bytes, int threads)
     : bytes_(element_bytes) {
-  // Axes that lie one within the other on both sides are one.
-  Shape extents, from, to;
-  for (size_t a = 0; a < all_extents.size(); ++a) {
-    if (all_extents[a] == 1) continue;
-    const bool joins = !extents.empty() && from.back() == all_from[a] * all_extents[a] && to.back() == all_to[a] * all_extents[a];
-    if (!joins) {
-      extents.push_back(all_extents[a]), from.push_back(all_from[a]), to.push_back(all_to[a]);
-      continue;
-    }
-    extents.back() *= all_extents[a], from.back() = all_from[a], to.back() = all_to[a];
+  const MergedStrides m(all_extents, all_from, all_to);
+  const size_t rank = m.rank(), column = m.innermost(m.to, rank);
+  size_t row = rank;
+  if (column < rank) {
+    columns_ = m.extents[column], from_column_ = m.from[column], to_column_ = m.to[column];
+    const size_t inner = m.innermost(m.from, rank);
+    // Lines, unless the source lies along another axis.
+    lines_ = to_column_ == 1 && (from_column_ == 0 || from_column_ == 1 || inner == column || inner == rank);
+    row = lines_ ? m.innermost(m.to, column) : inner;
   }
-  const size_t rank = extents.size();
-  // The innermost axis of each side, among those longer than 1.
-  const auto innermost = [&](const Shape& steps) {
-    size_t best = rank;
-    for (size_t a = 0; a < rank; ++a) {
-      if (extents[a] > 1 && (best == rank || std::abs(steps[a]) < std::abs(steps[best]))) best = a;
-    }
-    return best;
-  };
-  const size_t row = innermost(from), column = innermost(to);
+  if (row < rank && row != column) rows_ = m.extents[row], from_row_ = m.from[row], to_row_ = m.to[row];
   Shape grid, from_grid, to_grid;
   for (size_t a = 0; a < rank; ++a) {
     if (a == row || a == column) continue;
-    grid.push_back(extents[a]);
-    from_grid.push_back(from[a]);
-    to_grid.push_back(to[a]);
+    grid.push_back(m.extents[a]);
+    from_grid.push_back(m.from[a]);
+    to_grid.push_back(m.to[a]);
   }
   from_ = igemm::RowMap(grid, from_grid);
   to_ = igemm::RowMap(grid, to_grid);
   planes_ = elements(grid);
-  if (column < rank) columns_ = extents[column], from_column_ = from[column], to_column_ = to[column];
-  if (row < rank && row != column) rows_ = extents[row], from_row_ = from[row], to_row_ = to[row];
-  threads_ = useful_threads(threads, 2 * elements(extents) * bytes_);
+  threads_ = useful_threads(threads, 2 * elements(m.extents) * bytes_);
 }
 
 void StridedCopy::run(void* to, const void* from) const {
+  if (planes_ * rows_ * columns_ == 0) return;
   switch (bytes_) {
     case 1: return copy(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from));
     case 2: return copy(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from));
@@ -72,31 +159,52 @@ void StridedCopy::run(void* to, const void* from) const {
 }
 
 template <class T> void StridedCopy::copy(T* to, const T* from) const {
+  if (lines_) return copy_by_lines(to, from);
   const bool transposes = to_column_ == 1 && from_row_ == 1 && rows_ >= tile && columns_ >= tile;
-  // The last band of rows has what is left over.
-  const int64_t bands = std::max<int64_t>(1, rows_ / tile);
+  // Bands of whole cache lines of the source, where there are enough of them. The last one has what is left over.
+  const bool wide = transposes && planes_ * (rows_ / (4 * tile)) >= 2 * threads_;
+  const int64_t height = wide ? 4 * tile : tile, bands = std::max<int64_t>(1, rows_ / height);
   parallel(threads_, planes_ * bands, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t plane = task / bands, band = task % bands, first = band * tile;
+      const int64_t plane = task / bands, band = task % bands, first = band * height;
       T* out = to + to_.offset(plane) + first * to_row_;
       const T* in = from + from_.offset(plane) + first * from_row_;
-      const int64_t rows = band + 1 == bands ? rows_ - first : tile;
-      if (rows_ == 1 && to_column_ == 1 && from_column_ == 1) {
-        std::memcpy(out, in, static_cast<size_t>(columns_) * sizeof(T));
+      const int64_t rows = band + 1 == bands ? rows_ - first : height;
+      if (transposes) {
+        transpose_band(out, in, rows, columns_, to_row_, from_column_);
         continue;
       }
       for (int64_t i = 0; i < rows; i += tile) {
-        for (int64_t j = 0; j < columns_; j += tile) {
-          if (transposes) {
-            // The last block begins where it ends with the rows or columns: some of its elements are copied twice.
-            const int64_t row = std::min(i, rows - tile), column = std::min(j, columns_ - tile);
-            transpose_block(out + row * to_row_ + column, to_row_, in + row + column * from_column_, from_column_);
-          } else {
-            copy_tile(out + i * to_row_ + j * to_column_, in + i * from_row_ + j * from_column_, std::min(tile, rows - i),
-                      std::min(tile, columns_ - j), to_row_, to_column_, from_row_, from_column_);
-          }
-        }
+        for (int64_t j = 0; j < columns_; j += tile)
+          copy_tile(out + i * to_row_ + j * to_column_, in + i * from_row_ + j * from_column_, std::min(tile, rows - i),
+                    std::min(tile, columns_ - j), to_row_, to_column_, from_row_, from_column_);
       }
+    }
+  });
+}
+
+/// Threads share the elements rather than the lines, of which there may be one.
+template <class T> void StridedCopy::copy_by_lines(T* to, const T* from) const {
+  constexpr int64_t size = sizeof(T);
+  const int64_t grain = columns_ * size <= 4096 ? columns_ : 64 / size;
+  parallel(threads_, planes_ * rows_ * columns_, grain, [&](int64_t begin, int64_t end, int) {
+    const int64_t first = begin / columns_ / rows_;
+    igemm::RowMap::Walk to_plane(to_, first), from_plane(from_, first);
+    int64_t row = begin / columns_ % rows_, column = begin % columns_;
+    while (begin < end) {
+      const bool part = column > 0 || end - begin < columns_;
+      const int64_t rows = part ? 1 : std::min(rows_ - row, (end - begin) / columns_);
+      const int64_t columns = part ? std::min(columns_ - column, end - begin) : columns_;
+      T* out = to + to_plane.offset() + row * to_row_ + column;
+      const T* in = from + from_plane.offset() + row * from_row_ + column * from_column_;
+      if (from_column_ == 1)
+        copy_lines(reinterpret_cast<char*>(out), reinterpret_cast<const char*>(in), rows, columns * size, to_row_ * size,
+                   from_row_ * size);
+      else
+        gather_lines(out, in, rows, columns, to_row_, from_row_, from_column_);
+      begin += rows * columns;
+      row += rows, column = 0;
+      if (row == rows_) to_plane.next(), from_plane.next(), row = 0;
     }
   });
 }

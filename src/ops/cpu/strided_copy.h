@@ -12,27 +12,31 @@ namespace smelt::ops {
 /// Bytes of one element; 0 where elements share bytes, or are strings.
 int64_t element_bytes(DType t);
 
-/// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Both sides are walked along the axis that is innermost in
-/// each, in square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8
-/// bytes.
+/// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Where the target's innermost axis is the source's too, or
+/// repeats an element, whole lines are copied or filled. Else both sides are walked along the axis that is innermost in each, in
+/// square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8 bytes.
 class StridedCopy {
  public:
-  /// Strides count elements; those of `from` may be 0 (repeat) or negative (reverse). At most 8 axes.
+  /// Strides count elements; those of `from` may be 0 (repeat) or negative (reverse). can_walk() is true of them.
   StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads);
   void run(void* to, const void* from) const;
 
+  /// Whether the axes are at most 9, merged where they can be.
+  static bool can_walk(const Shape& extents, const Shape& from, const Shape& to);
   static bool can_move(int64_t element_bytes) {
     return element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8;
   }
 
  private:
   template <class T> void copy(T* to, const T* from) const;
+  template <class T> void copy_by_lines(T* to, const T* from) const;
 
   int threads_;
   int64_t bytes_;
   igemm::RowMap from_, to_;  // of the planes
   int64_t planes_ = 1, rows_ = 1, columns_ = 1;
   int64_t from_row_ = 0, from_column_ = 0, to_row_ = 0, to_column_ = 0;
+  bool lines_ = false;  // elements side by side in the target come from one line of the source
 };
 
 /// Microseconds to read and write as many bytes as the node's outputs have.

@@ -1,4 +1,4 @@
-// Square blocks of elements of 1, 2 or 4 bytes, transposed in registers.
+// Square blocks of elements of 1, 2, 4 or 8 bytes, transposed in registers.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,14 @@ namespace transpose_block_detail {
 template <class T> inline __m128i low(__m128i a, __m128i b) {
   if constexpr (sizeof(T) == 1) return _mm_unpacklo_epi8(a, b);
   if constexpr (sizeof(T) == 2) return _mm_unpacklo_epi16(a, b);
-  return _mm_unpacklo_epi32(a, b);
+  if constexpr (sizeof(T) == 4) return _mm_unpacklo_epi32(a, b);
+  return _mm_unpacklo_epi64(a, b);
 }
 template <class T> inline __m128i high(__m128i a, __m128i b) {
   if constexpr (sizeof(T) == 1) return _mm_unpackhi_epi8(a, b);
   if constexpr (sizeof(T) == 2) return _mm_unpackhi_epi16(a, b);
-  return _mm_unpackhi_epi32(a, b);
+  if constexpr (sizeof(T) == 4) return _mm_unpackhi_epi32(a, b);
+  return _mm_unpackhi_epi64(a, b);
 }
 
 /// Vectors of `n` elements, n rows: each round of unpacking rows r and r + n / 2 doubles what lies side by side.
@@ -51,16 +53,14 @@ template <class T, int n> inline void transpose_vectors(T* to, int64_t to_row, c
 /// to[i * to_row + j] = from[j * from_row + i] for i, j < block_side.
 template <class T> inline void transpose_block(T* to, int64_t to_row, const T* from, int64_t from_row) {
 #ifdef __SSE2__
-  if constexpr (sizeof(T) <= 4) {
-    constexpr int n = 16 / static_cast<int>(sizeof(T));
-    for (int64_t i = 0; i < block_side; i += n)
-      for (int64_t j = 0; j < block_side; j += n)
-        transpose_block_detail::transpose_vectors<T, n>(to + i * to_row + j, to_row, from + j * from_row + i, from_row);
-    return;
-  }
-#endif
+  constexpr int n = 16 / static_cast<int>(sizeof(T));
+  for (int64_t i = 0; i < block_side; i += n)
+    for (int64_t j = 0; j < block_side; j += n)
+      transpose_block_detail::transpose_vectors<T, n>(to + i * to_row + j, to_row, from + j * from_row + i, from_row);
+#else
   for (int64_t i = 0; i < block_side; ++i)
     for (int64_t j = 0; j < block_side; ++j) to[i * to_row + j] = from[j * from_row + i];
+#endif
 }
 
 }  // namespace smelt::ops

@@ -1,5 +1,5 @@
-// Moves by mapped axes on the processor: Pad in every mode, CenterCropPad and Tile, in any rank and of any whole number of bytes.
-// The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled.
+// Moves by mapped axes on the processor: Pad in every mode, CenterCropPad and nearest Resize, in any rank and of any whole number
+// of bytes. The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled.
 #include <algorithm>
 #include <cstring>
 
@@ -121,16 +121,6 @@ class MappedKernel final : public Kernel {
   int threads_ = 1;
 };
 
-/// Every axis of y counts through x's again and again.
-PaddedAxes tiled_axes(const BoundNode& b) {
-  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  PaddedAxes p{axes_of(x, y), {}, false};
-  for (size_t a = 0; a < x.shape.size(); ++a) {
-    for (int64_t i = 0; i < y.shape[a] && x.shape[a] != y.shape[a]; ++i) p.axes[a].places.push_back(i % x.shape[a]);
-  }
-  return p;
-}
-
 }  // namespace
 
 std::optional<Refusal> rejects_mapped(const BoundNode& b) {
@@ -151,7 +141,7 @@ std::unique_ptr<Kernel> mapped_kernel(const BoundNode& b, const PaddedAxes& p, i
 
 void offer_mapped_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (const auto why = rejects_mapped(b)) return offer.refuse("cpu", *why);
-  Result<PaddedAxes> p = b.node->op == "Tile" ? Result<PaddedAxes>(tiled_axes(b)) : padded_axes(b);
+  const Result<PaddedAxes> p = padded_axes(b);
   if (!p) return offer.refuse("cpu", p.refusal());
   offer.candidates.push_back(
       {"cpu", "", copy_estimate_us(b, machine), [b, p = *p, threads = machine.threads] { return mapped_kernel(b, p, threads); }});

@@ -1,4 +1,4 @@
-// Moves whose place in x is found axis by axis: by a stride, or by a list of places (Pad, Tile, nearest Resize, cropping).
+// Moves whose place in x is found axis by axis: by a stride, or by a list of places (Pad, nearest Resize, cropping).
 #pragma once
 
 #include <optional>

@@ -65,5 +65,59 @@ TEST(StridedCopy, moves_blocks_and_what_is_left_over) {
   }
 }
 
+/// Windows whose source repeats, is reversed or skips elements, in lines of every length that is copied another way.
+TEST(StridedCopy, repeats_reverses_and_skips) {
+  const auto every_width = [](const Shape& extents, const Shape& from, const Shape& to) {
+    SCOPED_TRACE(testing::Message() << to_string(extents) << " from " << to_string(from));
+    expect_copied<uint8_t>(extents, from, to, 2);
+    expect_copied<uint16_t>(extents, from, to, 3);
+    expect_copied<uint32_t>(extents, from, to, 1);
+    expect_copied<uint64_t>(extents, from, to, 2);
+  };
+  for (const int64_t n : {1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33, 127, 300, 5001}) {
+    const Shape extents{3, 5, n}, dense = strides_of(extents, {0, 1, 2}, 0), apart = strides_of(extents, {0, 1, 2}, 3);
+    for (const Shape& to : {dense, apart}) {
+      every_width(extents, {5, 1, 0}, to);           // an element fills a line
+      every_width(extents, {0, 0, 1}, to);           // one line everywhere
+      every_width(extents, {n, 0, 1}, to);           // each line again and again
+      every_width(extents, {0, n, 1}, to);           // a block again and again
+      every_width(extents, {0, 0, 0}, to);           // one element everywhere
+      every_width(extents, {10 * n, 2 * n, 2}, to);  // every other element
+      every_width(extents, {15 * n, 3 * n, 3}, to);
+    }
+  }
+  for (const Shape& empty : {Shape{0}, Shape{4, 0}, Shape{0, 4}, Shape{2, 0, 3}}) {
+    int untouched = 7;
+    StridedCopy(empty, Shape(empty.size(), 1), Shape(empty.size(), 1), 4, 2).run(&untouched, &untouched);
+    EXPECT_EQ(untouched, 7);
+  }
+  every_width({70'000}, {1}, {1});  // one line for all threads
+  every_width({200'000}, {0}, {1});
+}
+
+TEST(StridedCopy, reverses_lines) {
+  for (const int64_t n : {3, 16, 1000}) {
+    std::vector<uint16_t> source(static_cast<size_t>(4 * n)), result(source.size());
+    std::iota(source.begin(), source.end(), uint16_t{1});
+    StridedCopy({4, n}, {n, -1}, {n, 1}, 2, 2).run(result.data(), source.data() + n - 1);
+    for (int64_t row = 0; row < 4; ++row) std::reverse(source.begin() + row * n, source.begin() + (row + 1) * n);
+    EXPECT_EQ(result, source);
+  }
+}
+
+TEST(StridedCopy, transposes_bands_of_several_blocks) {
+  for (const Shape& extents : {Shape{520, 384}, Shape{131, 530}, Shape{9, 130, 70}}) {
+    std::vector<size_t> order(extents.size());
+    std::iota(order.begin(), order.end(), 0);
+    const Shape from = strides_of(extents, order, 0);
+    std::swap(order[order.size() - 1], order[order.size() - 2]);
+    const Shape to = strides_of(extents, order, 0);
+    expect_copied<uint8_t>(extents, from, to, 2);
+    expect_copied<uint16_t>(extents, from, to, 1);
+    expect_copied<uint32_t>(extents, from, to, 2);
+    expect_copied<uint64_t>(extents, from, to, 2);
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops

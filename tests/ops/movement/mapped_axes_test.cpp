@@ -88,6 +88,9 @@ TEST(MappedAxes, tile_and_crop) {
     Trial single = trial("Tile", type, {1, 4, 1});
     single.add(ints({3, 2, 70}), true);
     agrees(std::move(single));
+    Trial all = trial("Tile", type, {2, 1, 3, 2, 5});
+    all.add(ints({2, 3, 2, 3, 2}), true);
+    agrees(std::move(all));
     Trial crop = trial("CenterCropPad", type, {7, 10});
     crop.add(ints({4, 15}), true);
     agrees(std::move(crop));

@@ -44,6 +44,46 @@ TEST(GatherTactics, take_slices_by_lists_of_indices) {
   }
 }
 
+TEST(GatherTactics, take_elements_of_long_lines_and_single_ones) {
+  for (DType type : types)
+    for (DType index : {DType::i32, DType::i64})
+      for (const Shape& s : {Shape{700}, Shape{300, 70}, Shape{2, 90, 33}, Shape{400, 1}})
+        for (int64_t axis = 0; axis < std::ssize(s); ++axis) {
+          const auto least = static_cast<double>(s[static_cast<size_t>(axis)]) - 0.1;
+          agrees(trial("GatherElements", random_tensor(type, s, 1, 0, 99), indices(index, s, -least, least), {{"axis", axis}}));
+        }
+}
+
+TEST(ScatterTactics, many_updates_meet_in_their_order_whatever_the_threads) {
+  for (const char* how : {"none", "add", "mul", "max", "min"})
+    for (DType type : {DType::f32, DType::f16, DType::f64, DType::i64, DType::i8, DType::u16}) {
+      const double tolerance = type == DType::f16 ? 1e-3 : 1e-6;
+      const Tensor data = random_tensor(type, {6, 40, 70}, 1, 0, 2);
+      for (int64_t axis : {0, 1, 2}) {
+        Trial t = trial("ScatterElements", data, indices(DType::i64, {6, 40, 70}, -4.9, 4.9), {{"axis", axis}});
+        t.node.attrs["reduction"] = std::string(how);
+        t.add(random_tensor(type, {6, 40, 70}, 2, 0, 2), false);
+        agrees(std::move(t), tolerance);
+      }
+      for (const Shape& rows : {Shape{3, 5, 1}, Shape{12, 2}}) {
+        Trial t = trial("ScatterND", data, indices(DType::i32, rows, -5.9, 5.9));
+        t.node.attrs["reduction"] = std::string(how);
+        t.add(random_tensor(type, rows.size() == 3 ? Shape{3, 5, 40, 70} : Shape{12, 70}, 2, 0, 2), false);
+        agrees(std::move(t), tolerance);
+      }
+    }
+}
+
+TEST(ScatterTactics, not_a_number_stays_and_comes) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* how : {"max", "min"}) {
+    Trial t = trial("ScatterElements", Tensor::of<float>({4}, {nan, 1, 2, 3}), Tensor::of<int64_t>({4}, {0, 1, 1, -1}));
+    t.node.attrs["reduction"] = std::string(how);
+    t.add(Tensor::of<float>({4}, {5, nan, 7, 8}), false);
+    agrees(std::move(t));
+  }
+}
+
 TEST(GatherTactics, name_an_index_that_is_outside) {
   Trial t = trial("GatherElements", random_tensor(DType::f32, {6}, 1), Tensor::of<int64_t>({2}, {1, 6}));
   t.result(DType::f32, {2});

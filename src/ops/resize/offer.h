@@ -19,6 +19,8 @@ Result<PaddedAxes> nearest_axes(const BoundNode& b);
 void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_nearest.cpp, channels-last images
 void offer_interpolated_cpu(const BoundNode& b, const Machine& machine,
                             Offer& offer);  // "cpu": cpu_interpolated.cpp, linear and cubic
+void offer_separable_cpu(const BoundNode& b, const Machine& machine,
+                         Offer& offer);  // "cpu": cpu_separable.cpp, what interpolated does not take
 
 /// Of Resize and Upsample on the processor: all of them, in the order in which they are offered.
 inline constexpr OfferTactics cpu_resize_tactics[] = {offer_nearest_cpu, offer_interpolated_cpu};

@@ -6,12 +6,13 @@ namespace {
 
 using ::testing::Contains;
 
-Trial resize(const std::string& mode, DType type, const Shape& x, const std::vector<float>& scales) {
+Trial resize(const std::string& mode, DType type, const Shape& x, const std::vector<float>& scales, double low = -1,
+             double high = 1) {
   Trial t;
   t.node.op = "Resize";
   t.node.opset = 19;
   t.node.attrs["mode"] = mode;
-  t.add(random_tensor(type, x, 3), false);
+  t.add(random_tensor(type, x, 3, low, high), false);
   t.add(Tensor(), true);
   t.add(Tensor::of<float>({static_cast<int64_t>(scales.size())}, scales), true);
   const Tensor y = expected(t);
@@ -33,6 +34,17 @@ TEST(Separable, takes_any_rank_axes_and_float_type) {
   }
   Trial volume = resize("linear", DType::f32, {1, 2, 5, 6, 7}, {1, 1, 2, 0.5f, 3});
   EXPECT_THAT(check(volume, 2e-6), Contains("cpu"));
+}
+
+TEST(Separable, integers_are_those_of_the_reference) {
+  for (const char* mode : {"linear", "cubic"}) {
+    for (DType type : {DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32}) {
+      Trial image = resize(mode, type, {2, 3, 9, 11}, {1, 1, 2, 1.3f}, is_signed(type) ? -120 : 0, 120);
+      EXPECT_THAT(check(image, 0), Contains("cpu"));
+      Trial line = resize(mode, type, {2, 3, 40}, {1, 1, 0.4f}, 0, 120);
+      EXPECT_THAT(check(line, 0), Contains("cpu"));
+    }
+  }
 }
 
 TEST(Separable, nearest_takes_any_rank_layout_and_type) {

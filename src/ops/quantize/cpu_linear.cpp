@@ -1,10 +1,16 @@
 // QuantizeLinear and DequantizeLinear on the processor: pointwise programs, for which scales and zero points are views of the result
 // that repeat along every axis but their own.
+#include "expr/simd/isa.h"
 #include "ops/core/loops.h"
+#include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/igemm/row_map.h"
+#include "ops/cpu/integer/simd/rows.h"
+#include "ops/cpu/parallel.h"
 #include "ops/pointwise/offer.h"
 #include "ops/pointwise/onnx_program.h"
 #include "ops/quantize/offer.h"
+#include "ops/quantize/shifted.h"
 
 namespace smelt::ops {
 namespace {
@@ -34,6 +40,69 @@ BlockedViews views_of(const BoundNode& b) {
   v.scale.insert(v.scale.begin() + place, 0);
   return v;
 }
+
+/// QuantizeLinear of f32 to bytes whose scale and zero point are those of a whole row: those of the tensor, of a channel or of a block.
+class QuantizeRowsKernel final : public Kernel {
+ public:
+  /// Elements in a row; 0 where the kernel does not take it.
+  static int64_t row_of(const BoundNode& b, const BlockedViews& v) {
+    if (b.node->op != "QuantizeLinear" || simd::best() != simd::Isa::avx2 || b.inputs[0].type != DType::f32 ||
+        b.inputs[1].type != DType::f32 || !is_byte(b.outputs[0].type) || v.dense != strides(v.shape) ||
+        memory_strides(b.outputs[0]) != memory_strides(b.inputs[0]) || v.shape.size() > 8)
+      return 0;
+    int64_t row = 1;
+    for (size_t a = v.shape.size(); a > 0 && (v.scale[a - 1] == 0 || v.shape[a - 1] == 1); --a) row *= v.shape[a - 1];
+    return row < 16 && row < elements(v.shape) ? 0 : row;
+  }
+
+  QuantizeRowsKernel(const BoundNode& b, const BlockedViews& v, int64_t row, int threads)
+      : count_(elements(v.shape)),
+        row_(row),
+        range_(int_range(b.outputs[0].type)),
+        is_signed_(b.outputs[0].type == DType::i8),
+        has_zero_(b.has(2)),
+        threads_(useful_threads(threads, count_ / 2)) {
+    Shape extents, steps;
+    for (size_t a = 0; a < v.shape.size() && elements(extents) < count_ / row; ++a)
+      extents.push_back(v.shape[a]), steps.push_back(v.scale[a]);
+    parameters_ = igemm::RowMap(extents, steps);
+  }
+
+  void run(const Buffers& b) override {
+    const auto *x = static_cast<const float*>(b.inputs[0]), *scales = static_cast<const float*>(b.inputs[1]);
+    const auto* zeros = has_zero_ ? static_cast<const uint8_t*>(b.inputs[2]) : nullptr;
+    auto* y = static_cast<uint8_t*>(b.outputs[0]);
+    parallel(threads_, count_, row_ <= 4096 ? row_ : 64, [&](int64_t begin, int64_t end, int) {
+      while (begin < end) {
+        const int64_t at = parameters_.offset(begin / row_), n = std::min(row_ - begin % row_, end - begin);
+        const int32_t zero = !zeros ? 0 : is_signed_ ? static_cast<int8_t>(zeros[at]) : zeros[at];
+        quantize(x + begin, n, scales[at], zero, y + begin);
+        begin += n;
+      }
+    });
+  }
+
+ private:
+  void quantize(const float* x, int64_t n, float scale, int32_t zero, uint8_t* y) const {
+    if (!(scale > 1e-30f && scale < 1e30f)) {  // a quotient of other scales may be no number
+      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<uint8_t>(saturate(x[i] / scale, zero, range_));
+      return;
+    }
+    integer::Requantization q;
+    q.divisor = scale;
+    q.inverse = 1 / scale;
+    q.zero = zero;
+    q.low = static_cast<float>(range_.low - zero);
+    q.high = static_cast<float>(range_.high - zero);
+    avx2::integer_rows().quantize(q, x, n, y);
+  }
+
+  int64_t count_, row_;
+  IntRange range_;
+  bool is_signed_, has_zero_;
+  int threads_;
+  igemm::RowMap parameters_;  // of the rows
+};
 
 std::optional<Refusal> rejects(const BoundNode& b) {
   if (auto why = rejects_layouts(b)) return why;
@@ -66,6 +135,12 @@ void offer_linear_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
   const auto program = program_of(plain);
   if (!program) return offer.refuse("cpu", Reason::wrong_type, "the expression language has no program for its types");
   const BlockedViews v = views_of(b);
+  if (const int64_t row = QuantizeRowsKernel::row_of(b, v); row > 0) {
+    offer.candidates.push_back(
+        {"cpu", "", 1 + static_cast<double>(elements(v.shape)) / 2e3 / machine.threads,
+         [b, v, row, threads = machine.threads] { return std::make_unique<QuantizeRowsKernel>(b, v, row, threads); }});
+    return;
+  }
   PointwiseProblem p{*program, v.shape};
   for (size_t i = 0; i < b.inputs.size(); ++i) {
     if (!b.has(i)) continue;

@@ -18,7 +18,11 @@ const std::vector<Form> forms = {{{5, 7, 3}, {}},
                                  {{8, 6}, {2, 6}, 0, 4},
                                  {{3, 8, 5}, {3, 4, 5}, 1, 2},
                                  {{2000, 33}, {33}},
-                                 {{1, 6, 40, 40}, {}}};
+                                 {{1, 6, 40, 40}, {}},
+                                 {{3, 6, 5, 13}, {6}},
+                                 {{5, 5000}, {5}, 0},
+                                 {{64, 128}, {64, 4}, 1, 32},
+                                 {{40, 3, 33}, {4, 3, 33}, 0, 10}};
 
 Node node_of(const char* op, std::string_view domain, const Form& f) {
   Node n;
@@ -45,6 +49,24 @@ TEST(QuantizeLinearTactics, equal_the_reference_bit_for_bit) {
         }
       }
     }
+  }
+}
+
+TEST(QuantizeLinearTactics, scales_that_divide_into_no_number) {
+  Tensor x = random_tensor(DType::f32, {6, 40}, 1, -40, 60);
+  for (int64_t row = 0; row < 6; ++row) {
+    x.data<float>()[row * 40 + 1] = std::numeric_limits<float>::quiet_NaN();
+    x.data<float>()[row * 40 + 2] = -std::numeric_limits<float>::infinity();
+    x.data<float>()[row * 40 + 3] = 0;
+  }
+  for (const DType type : {DType::u8, DType::i8}) {
+    Trial t;
+    t.node = node_of("QuantizeLinear", onnx_domain, {{6, 40}, {6}, 0});
+    t.add(x, false);
+    t.add(Tensor::of<float>({6}, {0.0f, 1e-40f, -0.5f, 0.25f, 1e38f, std::numeric_limits<float>::infinity()}), false);
+    t.add(random_tensor(type, {6}, 3, 3, 90), false);
+    t.result(type, {6, 40});
+    EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu"));
   }
 }
 

@@ -40,6 +40,8 @@ template <class E> void copy_strided(const LoopNest& nest, const E* from, E* to)
     E* d = to + at[1];
     if (step_from == 1 && step_to == 1) {
       std::copy(s, s + n, d);
+    } else if (step_from == 0 && step_to == 1) {
+      std::fill_n(d, n, *s);
     } else {
       for (int64_t i = 0; i < n; ++i) d[i * step_to] = s[i * step_from];
     }

@@ -88,9 +88,11 @@ void run_range(ComputeContext& c) {
     C start, delta;
     load(c.in(0), 0, 1, 1, &start);
     load(c.in(2), 0, 1, 1, &delta);
-    for (int64_t i = 0; i < y.size(); ++i) {
-      const C v = start + static_cast<C>(i) * delta;
-      store(y, i, 1, &v);
+    C values[1024];
+    for (int64_t i = 0; i < y.size(); i += std::ssize(values)) {
+      const int64_t n = std::min<int64_t>(std::ssize(values), y.size() - i);
+      for (int64_t k = 0; k < n; ++k) values[k] = start + static_cast<C>(i + k) * delta;
+      store(y, i, n, values);
     }
   });
 }

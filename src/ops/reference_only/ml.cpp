@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/reference_only/family.h"
@@ -61,7 +62,7 @@ void post_transform(std::vector<double>& scores, PostTransform how) {
 }
 
 void store_doubles(const std::vector<double>& values, Tensor& out) {
-  const Tensor t = Tensor::of<double>(out.shape(), values).cast(out.type());
+  const Tensor t = Tensor::borrow(DType::f64, out.shape(), const_cast<double*>(values.data())).cast(out.type());
   std::memcpy(out.raw(), t.raw(), static_cast<size_t>(t.nbytes()));
 }
 
@@ -94,22 +95,10 @@ void infer_extractor(InferContext& c) {
 void run_extractor(ComputeContext& c) {
   const std::vector<int64_t> index = c.in(1).to_ints();
   const Shape& y = c.outputs[0].shape();
-  const int64_t features = features_of(c.in(0).shape()), rows = elements(Shape(y.begin(), y.end() - 1));
-  const bool text = c.in(0).type() == DType::string;
-  const std::vector<double> x = text ? std::vector<double>{} : c.in(0).to_doubles();
-  std::vector<double> out;
-  size_t o = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i : index) {
-      if (i < 0 || i >= features) fail("index {} is outside [0, {})", i, features);
-      const size_t at = static_cast<size_t>(r * features + i);
-      if (text)
-        c.outputs[0].strings()[o++] = c.in(0).strings()[at];
-      else
-        out.push_back(x[at]);
-    }
-  }
-  if (!text) store_doubles(out, c.outputs[0]);
+  const int64_t features = features_of(c.in(0).shape());
+  for (int64_t i : index)
+    if (i < 0 || i >= features) fail("index {} is outside [0, {})", i, features);
+  copy_slices(c.in(0), {elements(Shape(y.begin(), y.end() - 1)), features, 1}, index, c.outputs[0]);
 }
 
 /// Attribute of one value for all features, or one for each; `otherwise` when it is absent.
@@ -168,10 +157,21 @@ void run_normalizer(ComputeContext& c) {
   });
 }
 
+template <class T> void impute(const Tensor& x, const std::vector<double>& with, double replaced, Tensor& y) {
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  const bool of_nan = std::isnan(replaced), is_one = with.size() == 1;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const auto v = static_cast<double>(from[i]);
+    const bool hit = v == replaced || (of_nan && std::isnan(v));
+    to[i] = hit ? static_cast<T>(with[is_one ? 0 : static_cast<size_t>(i) % with.size()]) : from[i];
+  }
+}
+
 void run_imputer(ComputeContext& c) {
   const bool real = is_float(c.in(0).type());
   const size_t features = static_cast<size_t>(features_of(c.in(0).shape()));
-  std::vector<double> with, v = c.in(0).to_doubles();
+  std::vector<double> with;
   const std::vector<float> floats = c.node.get_floats("imputed_value_floats");
   const std::vector<int64_t> integers = c.node.get_ints("imputed_value_int64s");
   if (real)
@@ -181,10 +181,13 @@ void run_imputer(ComputeContext& c) {
   if (with.size() != 1 && with.size() != features) fail("{} imputed values, expected 1 or {}", with.size(), features);
   const double replaced =
       real ? c.node.get_float("replaced_value_float", 0) : static_cast<double>(c.node.get_int("replaced_value_int64", 0));
-  for (size_t i = 0; i < v.size(); ++i) {
-    if (v[i] == replaced || (std::isnan(v[i]) && std::isnan(replaced))) v[i] = with[i % with.size()];
+  switch (c.in(0).type()) {
+    case DType::f32: return impute<float>(c.in(0), with, replaced, c.outputs[0]);
+    case DType::f64: return impute<double>(c.in(0), with, replaced, c.outputs[0]);
+    case DType::i64: return impute<int64_t>(c.in(0), with, replaced, c.outputs[0]);
+    case DType::i32: return impute<int32_t>(c.in(0), with, replaced, c.outputs[0]);
+    default: fail_unsupported("elements of {}", name(c.in(0).type()));
   }
-  store_doubles(v, c.outputs[0]);
 }
 
 // Every input [N, C] or [C], beside each other; an input wider than its inputdimensions is cut, a narrower one padded with zeros.
@@ -231,18 +234,17 @@ void run_one_hot(ComputeContext& c) {
   const std::vector<std::string> texts = c.node.get_strings("cats_strings");
   const bool text = c.in(0).type() == DType::string, unknown_is_zeros = c.node.get_int("zeros", 1) != 0;
   const std::vector<int64_t> x = text ? std::vector<int64_t>{} : c.in(0).cast(DType::i64).to_ints();
-  std::vector<double> out;
+  float* out = c.outputs[0].data<float>();
   for (int64_t i = 0; i < c.in(0).size(); ++i) {
     const size_t at = static_cast<size_t>(i), count = text ? texts.size() : numbers.size();
     bool found = false;
     for (size_t k = 0; k < count; ++k) {
       const bool hit = text ? c.in(0).strings()[at] == texts[k] : x[at] == numbers[k];
-      out.push_back(hit ? 1 : 0);
-      found = found || hit;
+      *out++ = hit ? 1 : 0;
+      found |= hit;
     }
     if (!found && !unknown_is_zeros) fail("element {} is in no category (attribute zeros is 0)", i);
   }
-  store_doubles(out, c.outputs[0]);
 }
 
 void infer_regressor(InferContext& c) {

@@ -1,6 +1,6 @@
 // LabelEncoder: a table from values of one type to values of another.
 #include <cmath>
-#include <map>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
@@ -50,6 +50,7 @@ class Table {
       else
         by_number_[v[i]] = static_cast<int64_t>(i);
     }
+    list_small_keys();
   }
   /// -1 when there is no such key.
   int64_t row(const std::string& key) const {
@@ -58,14 +59,30 @@ class Table {
   }
   int64_t row(double key) const {
     if (std::isnan(key)) return nan_row_;
+    if (!by_key_.empty() && key >= 0 && key < static_cast<double>(by_key_.size())) {
+      const auto at = static_cast<size_t>(key);
+      return static_cast<double>(at) == key ? by_key_[at] : -1;
+    }
     const auto it = by_number_.find(key);
     return it == by_number_.end() ? -1 : it->second;
   }
 
  private:
+  /// Whole numbers from 0 on, as labels mostly are, are looked up in a list.
+  void list_small_keys() {
+    constexpr double most = 1 << 16;
+    double last = -1;
+    for (const auto& [key, row] : by_number_)
+      if (key < most && key > last) last = key;
+    by_key_.assign(static_cast<size_t>(last + 1), -1);
+    for (const auto& [key, row] : by_number_)
+      if (key >= 0 && key < most && key == std::floor(key)) by_key_[static_cast<size_t>(key)] = row;
+  }
+
   bool strings_;
-  std::map<std::string, int64_t> by_text_;
-  std::map<double, int64_t> by_number_;
+  std::unordered_map<std::string, int64_t> by_text_;
+  std::unordered_map<double, int64_t> by_number_;
+  std::vector<int64_t> by_key_;
   int64_t nan_row_ = -1;
 };
 
@@ -85,14 +102,16 @@ void run_label_encoder(ComputeContext& c) {
   const bool text_in = keys.type() == DType::string, text_out = values.type() == DType::string;
   const std::vector<double> numbers = text_in ? std::vector<double>{} : c.in(0).to_doubles();
   const std::vector<double> results = text_out ? std::vector<double>{} : values.to_doubles();
+  const double missed = text_out ? 0 : missing.to_doubles().at(0);
   std::vector<double> out;
+  if (!text_out) out.reserve(static_cast<size_t>(c.in(0).size()));
   for (int64_t i = 0; i < c.in(0).size(); ++i) {
     const size_t at = static_cast<size_t>(i);
     const int64_t row = text_in ? table.row(c.in(0).strings()[at]) : table.row(numbers[at]);
     if (text_out)
       c.outputs[0].strings()[at] = row < 0 ? missing.strings().at(0) : values.strings()[static_cast<size_t>(row)];
     else
-      out.push_back(row < 0 ? missing.to_doubles().at(0) : results[static_cast<size_t>(row)]);
+      out.push_back(row < 0 ? missed : results[static_cast<size_t>(row)]);
   }
   if (!text_out) store_doubles(out, c.outputs[0]);
 }

@@ -22,10 +22,14 @@ DType dtype_or(const Node& node, DType otherwise) {
 
 /// Fills output 0, whatever its type, with draw() for each element.
 template <class F> void fill(ComputeContext& c, F&& draw) {
-  Tensor wide = Tensor::empty(DType::f64, c.outputs[0].shape());
-  for (double& v : wide.span<double>()) v = draw();
-  const Tensor result = wide.cast(c.outputs[0].type());
-  std::memcpy(c.outputs[0].raw(), result.raw(), static_cast<size_t>(result.nbytes()));
+  Tensor& y = c.outputs[0];
+  constexpr int64_t block = 1 << 12;  // a multiple of what lies in a byte
+  for (int64_t i = 0; i < y.size(); i += block) {
+    Tensor wide = Tensor::empty(DType::f64, {std::min(block, y.size() - i)});
+    for (double& v : wide.span<double>()) v = draw();
+    const Tensor result = wide.cast(y.type());
+    std::memcpy(static_cast<char*>(y.raw()) + bytes(y.type(), i), result.raw(), static_cast<size_t>(result.nbytes()));
+  }
 }
 
 void infer_random(InferContext& c) {

@@ -67,7 +67,7 @@ def convolutions():
         channels = w[0] if op == "Conv" else w[1] * attributes.get("group", 1)
         return case(op, x, weights(*w, kind=kind), weights(channels, kind=kind) if bias else None, **attributes)
 
-    for kind in ("f32", "f16", "f64"):
+    for kind in ("f32", "f16"):
         yield conv(f"{kind} 4x64x56x56", (64, 64, 3, 3), pads=[1] * 4)
         yield conv(f"{kind} 4x64x56x56", (128, 64, 1, 1))
         yield conv(f"{kind} 4x64x56x56", (64, 1, 3, 3), group=64, pads=[1] * 4)

@@ -8,7 +8,7 @@ namespace smelt::ops {
 void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_attention.cpp
 void offer_general_attention_cuda(const BoundNode& b, const Machine& machine,
                                   Offer& offer);  // "cuda": cuda_general.cpp, ONNX's Attention as it is
-void offer_rotary_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_rotary.cpp
+void offer_rotary_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_rotary.cpp
 void offer_rotary_operator_cpu(const BoundNode& b, const Machine& machine,
                                Offer& offer);  // "cpu": cpu_rotary_operator.cpp, ONNX's and ONNX Runtime's as they are
 void offer_rotary_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_rotary.cpp

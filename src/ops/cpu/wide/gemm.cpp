@@ -99,6 +99,7 @@ bool Gemm::run_few(Matrix a, Matrix b, void* c, int64_t c_row) const {
 }
 
 void Gemm::run(Matrix a, Matrix b, void* c, int64_t c_row, void* workspace) const {
+  if (m_ == 0 || n_ == 0) return;
   if (k_ == 0) {
     for (int64_t i = 0; i < m_; ++i) std::memset(at(c, i * c_row, size_), 0, static_cast<size_t>(n_ * size_));
     return;

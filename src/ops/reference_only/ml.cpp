@@ -118,24 +118,27 @@ class PerFeature {
   std::vector<double> values_;
 };
 
-/// Calls f(x, y, features) for each row of the input and of the f32 result; x as f32 where the input is, else as doubles.
+/// Calls f(x, y, features) for each row of the input and of the result, f32 or (for evaluate_f64) f64; x as f32 where the input is, else as doubles.
 template <class F> void for_each_row(ComputeContext& c, F&& f) {
   const Tensor& x = c.in(0);
   const auto features = static_cast<size_t>(features_of(x.shape())), count = static_cast<size_t>(x.size());
-  float* y = c.outputs[0].data<float>();
-  const auto walk = [&](const auto* from) {
+  const auto walk = [&](const auto* from, auto* y) {
     for (size_t row = 0; row < count; row += features) f(from + row, y + row, features);
   };
-  if (x.type() == DType::f32) return walk(x.data<float>());
+  const auto to = [&](const auto* from) {
+    if (c.outputs[0].type() == DType::f64) return walk(from, c.outputs[0].data<double>());
+    walk(from, c.outputs[0].data<float>());
+  };
+  if (x.type() == DType::f32) return to(x.data<float>());
   const std::vector<double> doubles = x.to_doubles();
-  walk(doubles.data());
+  to(doubles.data());
 }
 
 void run_scaler(ComputeContext& c) {
   const int64_t features = features_of(c.in(0).shape());
   const PerFeature offset(c.node, "offset", features, 0), scale(c.node, "scale", features, 1);
-  for_each_row(c, [&](const auto* x, float* y, size_t n) {
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>((static_cast<double>(x[i]) - offset[i]) * scale[i]);
+  for_each_row(c, [&]<class Y>(const auto* x, Y* y, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = static_cast<Y>((static_cast<double>(x[i]) - offset[i]) * scale[i]);
   });
 }
 
@@ -143,7 +146,7 @@ void run_normalizer(ComputeContext& c) {
   const std::string norm = c.node.get_string("norm", "MAX");
   if (norm != "MAX" && norm != "L1" && norm != "L2") fail("norm is '{}', expected MAX, L1 or L2", norm);
   const bool largest = norm == "MAX", absolute = norm == "L1";
-  for_each_row(c, [&](const auto* x, float* y, size_t n) {
+  for_each_row(c, [&]<class Y>(const auto* x, Y* y, size_t n) {
     const auto at = [&](size_t i) { return static_cast<double>(x[i]); };
     double size = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -153,7 +156,7 @@ void run_normalizer(ComputeContext& c) {
         size += absolute ? std::abs(at(i)) : at(i) * at(i);
     }
     if (norm == "L2") size = std::sqrt(size);
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(size == 0 ? at(i) : at(i) / size);
+    for (size_t i = 0; i < n; ++i) y[i] = static_cast<Y>(size == 0 ? at(i) : at(i) / size);
   });
 }
 
@@ -234,17 +237,19 @@ void run_one_hot(ComputeContext& c) {
   const std::vector<std::string> texts = c.node.get_strings("cats_strings");
   const bool text = c.in(0).type() == DType::string, unknown_is_zeros = c.node.get_int("zeros", 1) != 0;
   const std::vector<int64_t> x = text ? std::vector<int64_t>{} : c.in(0).cast(DType::i64).to_ints();
-  float* out = c.outputs[0].data<float>();
-  for (int64_t i = 0; i < c.in(0).size(); ++i) {
-    const size_t at = static_cast<size_t>(i), count = text ? texts.size() : numbers.size();
-    bool found = false;
-    for (size_t k = 0; k < count; ++k) {
-      const bool hit = text ? c.in(0).strings()[at] == texts[k] : x[at] == numbers[k];
-      *out++ = hit ? 1 : 0;
-      found |= hit;
+  const auto fill = [&](auto* out) {
+    for (int64_t i = 0; i < c.in(0).size(); ++i) {
+      const size_t at = static_cast<size_t>(i), count = text ? texts.size() : numbers.size();
+      bool found = false;
+      for (size_t k = 0; k < count; ++k) {
+        const bool hit = text ? c.in(0).strings()[at] == texts[k] : x[at] == numbers[k];
+        *out++ = hit ? 1 : 0;
+        found |= hit;
+      }
+      if (!found && !unknown_is_zeros) fail("element {} is in no category (attribute zeros is 0)", i);
     }
-    if (!found && !unknown_is_zeros) fail("element {} is in no category (attribute zeros is 0)", i);
-  }
+  };
+  c.outputs[0].type() == DType::f64 ? fill(c.outputs[0].data<double>()) : fill(c.outputs[0].data<float>());
 }
 
 void infer_regressor(InferContext& c) {

@@ -53,8 +53,9 @@ class RotaryOperator final : public Kernel {
   /// Of token i of all sequences.
   int64_t cache_row(const Buffers& b, int64_t i) const {
     if (positions_ == 0) return i;  // a cache of [batch, steps, half]
-    if (positions_ == 1) return position(b, 0) + i % r_.steps;
-    return position(b, i);
+    if (positions_ > 1) return position(b, i);
+    const int64_t first = position(b, 0);
+    return first < 0 || first >= cache_rows_ ? first : first + i % r_.steps;  // a wild one is refused as it is: sums may wrap
   }
 
   const float* table(const void* cache, int64_t row, void* widened) const {

@@ -12,6 +12,16 @@ namespace smelt::ops {
 /// Bytes of one element; 0 where elements share bytes, or are strings.
 int64_t element_bytes(DType t);
 
+/// f(uint8_t{}), f(uint16_t{}), f(uint32_t{}) or f(uint64_t{}): elements as their bytes.
+template <class F> void with_bytes(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
+  }
+}
+
 /// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Where the target's innermost axis is the source's too, or
 /// repeats an element, whole lines are copied or filled. Else both sides are walked along the axis that is innermost in each, in
 /// square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8 bytes.

@@ -54,15 +54,6 @@ template <class F> void with_indices(const void* data, bool wide, F&& f) {
     f(static_cast<const int32_t*>(data));
 }
 
-template <class F> void with_bytes(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
-  }
-}
-
 inline std::optional<Refusal> rejects(const BoundNode& b) {
   if (auto why = rejects_layouts(b)) return why;
   if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))

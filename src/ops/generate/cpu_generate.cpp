@@ -30,15 +30,6 @@ template <class F> void add(const BoundNode& b, const Machine& machine, Offer& o
   offer.candidates.push_back({"cpu", "", copy_estimate_us(b, machine), [f] { return std::make_unique<FunctionKernel<F>>(f); }});
 }
 
-template <class F> void with_bytes(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
-  }
-}
-
 int64_t int_at(const void* data, DType type, int64_t i) {
   switch (type) {
     case DType::i8: return static_cast<const int8_t*>(data)[i];

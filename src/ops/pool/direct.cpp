@@ -6,6 +6,11 @@
 #include "ops/cpu/rows/rows.h"
 
 namespace smelt::ops::pool {
+namespace {
+
+constexpr int64_t longest_padding = 1 << 20;  // that a line is kept with
+
+}  // namespace
 
 Result<Form> direct_form(const BoundNode& b) {
   const Node& n = *b.node;
@@ -50,7 +55,8 @@ Result<Form> direct_form(const BoundNode& b) {
     f.dilation[k] = get(w.dilation, 1), f.begin[k] = get(w.pad_begin, 0), f.end[k] = get(w.pad_end, 0);
     f.from[k + 2] = there ? xs[a + 2] : 0, f.to[k + 2] = there ? ys[a + 2] : 0;
     // Places without any pixel, which no exporter makes: kernels keep lines as long as an image with its padding.
-    if (const int64_t reach = (f.kernel[k] - 1) * f.dilation[k]; f.begin[k] > reach || f.end[k] > reach + f.stride[k])
+    if (const int64_t reach = (f.kernel[k] - 1) * f.dilation[k];
+        f.begin[k] > reach || f.end[k] > reach + f.stride[k] || reach > f.in[k] + longest_padding)
       return refuse(Reason::unsupported, "padding by {} and {} around windows that reach {}", f.begin[k], f.end[k], reach + 1);
   }
   return f;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/kept_memory.h"
 
 namespace smelt {
 namespace {
@@ -108,7 +109,8 @@ int64_t written_memory() {
 }
 
 int64_t left_on_machine() {
-  return left_for_tensors(available_memory(), held_by_all.load(std::memory_order_relaxed), written_memory());
+  const int64_t written = std::max<int64_t>(0, written_memory() - kept_memory().bytes());
+  return left_for_tensors(available_memory(), held_by_all.load(std::memory_order_relaxed), written);
 }
 
 /// Whether the machine has that much to give. Small tensors are added up, and looked at once they are much together.
@@ -167,18 +169,43 @@ int64_t memory_left() {
   return std::min(left_on_machine(), std::max<int64_t>(0, account.limit() - account.held()));
 }
 
+namespace {
+
+/// A block of at least that many bytes, one that was kept or the system's; without memory where the system has none.
+KeptMemory::Block block_of(int64_t size) {
+  if (const KeptMemory::Block kept = kept_memory().take(size); kept.memory) return kept;
+  void* p = nullptr;
+  if (posix_memalign(&p, static_cast<size_t>(size < huge_page ? alignment : huge_page), static_cast<size_t>(size)) != 0)
+    return {};
+  ask_for_huge_pages(p, size);
+  return {p, size};
+}
+
+void let_go(const KeptMemory::Block& block) {
+  if (!KeepsMemory::any() || !kept_memory().keep(block)) std::free(block.memory);
+}
+
+/// Takes the bytes from the account, if need be from what is kept.
+bool taken(MemoryAccount& account, int64_t size) {
+  if (account.take(size)) return true;
+  if (account.limit() - account.held() < size || kept_memory().bytes() == 0) return false;
+  kept_memory().drop();
+  return account.take(size);
+}
+
+}  // namespace
+
 std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shape) {
   const int64_t size = bytes > unknown - alignment ? bytes : std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
   const std::shared_ptr<MemoryAccount>& account = memory_account();
-  if (!account->take(size)) refuse(bytes, type, shape);
-  void* p = nullptr;
-  if (posix_memalign(&p, static_cast<size_t>(size < huge_page ? alignment : huge_page), static_cast<size_t>(size)) != 0) {
+  if (!taken(*account, size)) refuse(bytes, type, shape);
+  const KeptMemory::Block block = block_of(size);
+  if (!block.memory) {
     account->give_back(size);
     fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), bytes);
   }
-  ask_for_huge_pages(p, size);
-  return {p, [account, size](void* memory) {
-            std::free(memory);
+  return {block.memory, [account, size, block](void*) {
+            let_go(block);
             account->give_back(size);
           }};
 }

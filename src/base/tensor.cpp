@@ -87,6 +87,15 @@ Tensor Tensor::reshaped(Shape shape) const {
   return t;
 }
 
+Tensor Tensor::as_parts() const {
+  if (type_ != DType::c64 && type_ != DType::c128) return *this;
+  Tensor t = *this;
+  t.type_ = type_ == DType::c64 ? DType::f32 : DType::f64;
+  t.shape_.push_back(2);
+  t.size_ = 2 * size_;
+  return t;
+}
+
 Tensor Tensor::clone() const {
   if (!valid()) return {};
   if (type_ == DType::string) return of_strings(shape_, strings());

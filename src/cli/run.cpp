@@ -58,7 +58,8 @@ report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
                               {"mean", "mean", report::Unit::value},
                               {"max", "max", report::Unit::value}}};
   for (const auto& [name, x] : tensors) {
-    if (x.type() == DType::string || x.size() == 0) {
+    const bool is_ordered = x.type() != DType::string && x.type() != DType::c64 && x.type() != DType::c128;
+    if (!is_ordered || x.size() == 0) {
       t.rows.push_back({name, smelt::name(x.type()), report::shape_cell(x.shape()), "", "", ""});
       continue;
     }

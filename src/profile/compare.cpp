@@ -22,7 +22,7 @@ Difference difference(const std::string& name, const Tensor& a, const Tensor& b)
     for (size_t i = 0; i < a.strings().size(); ++i) d.different += a.strings()[i] != b.strings()[i];
     return d;
   }
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  const std::vector<double> x = a.as_parts().to_doubles(), y = b.as_parts().to_doubles();
   double square = 0, square_x = 0, product = 0, square_error = 0, sum_error = 0;
   int64_t finite = 0;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -63,8 +63,8 @@ Difference difference(const std::string& name, const Tensor& a, const Tensor& b)
 bool within(const Tensor& a, const Tensor& b, const Tolerance& t) {
   const Difference d = difference("", a, b);
   if (!d.comparable || d.nonfinite) return false;
-  if (!is_float(b.type())) return d.different == 0;
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  if (!is_float(b.as_parts().type())) return d.different == 0;
+  const std::vector<double> x = a.as_parts().to_doubles(), y = b.as_parts().to_doubles();
   double square = 0;
   for (double v : y) square += std::isfinite(v) ? v * v : 0;
   const double rms = y.empty() ? 0 : std::sqrt(square / static_cast<double>(y.size()));

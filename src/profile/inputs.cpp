@@ -69,13 +69,17 @@ std::string unquoted(const std::string& name) {
   return name.size() > 1 && name.front() == '\'' && name.back() == '\'' ? name.substr(1, name.size() - 2) : name;
 }
 
-/// Of input k: floats standard normal, bool fair, integers uniform over the rows of the tables they index (Gather), else 0…9.
-Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t seed) try {
+/// Of input k: floats and the parts of complex numbers standard normal, bool fair, integers uniform over the rows of the tables they index (Gather), else 0…9.
+Tensor random_input(const Plan& plan, size_t k, Shape shape, uint64_t seed) try {
   const TensorInfo& info = plan.inputs()[k];
   const Random first{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
+  if (info.type == DType::string)
+    return Tensor::of_strings(shape, std::vector<std::string>(static_cast<size_t>(elements(shape)), "smelt"));
+  const bool is_complex = info.type == DType::c64 || info.type == DType::c128;
+  const Shape given = shape;
+  if (is_complex) shape.push_back(2);
   const int64_t n = elements(shape);
-  if (info.type == DType::string) return Tensor::of_strings(shape, std::vector<std::string>(static_cast<size_t>(n), "smelt"));
-  Tensor wide = Tensor::empty(DType::f64, shape);
+  Tensor wide = Tensor::empty(DType::f64, std::move(shape));
   double* p = wide.data<double>();
   // Each element takes `draws` numbers of the generator.
   const auto fill = [&](const auto& draw, int64_t draws) {
@@ -84,7 +88,7 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
       for (int64_t i = begin; i < end; ++i) p[i] = draw(random);
     });
   };
-  if (is_float(info.type)) {
+  if (is_float(info.type) || is_complex) {
     fill([](Random& random) { return random.normal(); }, 2);
   } else {
     const ValueId v = plan.graph().find_value(info.name);
@@ -92,7 +96,9 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
     const auto values = static_cast<uint64_t>(std::max<int64_t>(limit, 1));
     fill([values](Random& random) { return static_cast<double>(random.next() % values); }, 1);
   }
-  return wide.cast(info.type);
+  if (!is_complex) return wide.cast(info.type);
+  const auto parts = std::make_shared<Tensor>(wide.cast(info.type == DType::c64 ? DType::f32 : DType::f64));
+  return Tensor::borrow(info.type, given, parts->raw(), parts);
 } catch (const Error& e) {
   throw e.at(fmt::format("input '{}'", plan.inputs()[k].name));  // more than there is memory for
 }

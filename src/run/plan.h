@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/kept_memory.h"
 #include "graph/graph.h"
 #include "plan/branches.h"
 #include "plan/early_launch.h"
@@ -67,6 +68,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   void note_cost(double plan_s, double run_s) const;
 
  private:
+  KeepsMemory keeps_memory_;  // for the results of run after run; ends behind all else
   plan::Planner planner_;
   Platform platform_;
   std::shared_ptr<Backend> backend_;

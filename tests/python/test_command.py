@@ -38,6 +38,23 @@ def test_run_writes_arrays_named_after_the_outputs(command, small_model, tmp_pat
     assert (tmp_path / "y.raw").read_bytes() == np.load(tmp_path / "y.npy").tobytes()
 
 
+@pytest.mark.parametrize("bits", [64, 128])
+def test_complex_numbers_are_drawn_written_and_compared(command, tmp_path, bits):
+    kind = {64: onnx.TensorProto.COMPLEX64, 128: onnx.TensorProto.COMPLEX128}[bits]
+    value = {name: onnx.helper.make_tensor_value_info(name, kind, [2, 3]) for name in "xy"}
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Transpose", ["x"], ["t"]), onnx.helper.make_node("Transpose", ["t"], ["y"])],
+                                   "g", [value["x"]], [value["y"]])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    command("run", tmp_path / "m.onnx", "--outputs", f"y:{tmp_path}/y.npy")
+    y = np.load(tmp_path / "y.npy")
+    assert y.dtype == f"complex{bits}" and y.shape == (2, 3) and (y.real != 0).all() and (y.imag != 0).all()
+    np.savez(tmp_path / "in.npz", x=y)
+    command("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--outputs", f"y:{tmp_path}/again.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "again.npy"), y)
+    assert "6" in command("compare", tmp_path / "m.onnx", tmp_path / "m.onnx").stdout
+
+
 def test_profile_writes_everything_into_a_folder(command, small_model, tmp_path):
     command("profile", small_model, "--shapes", "x:2x3x8x8", "--iterations", 3, "--out", tmp_path / "p")
     assert sorted(os.listdir(tmp_path / "p")) == ["graph.svg", "profile.json", "report.html", "trace.json"]

@@ -170,4 +170,15 @@ def quantised():
     yield case("DynamicQuantizeLinear", f"f32 {ROWS}", outputs=3)
 
 
-FAMILIES = (layouts, slices, gathers, sparse, resizes, quantised)
+def large():
+    """Results of 25 and 103 MB, which the system would hand out as new pages at each run."""
+    for shape in ("8x64x112x112", "8x64x224x224"):
+        yield case("Relu", f"f32 {shape}")
+        yield case("Add", f"f32 {shape}", f"f32 {shape}")
+        yield case("Transpose", f"f32 {shape}", perm=[0, 2, 3, 1])
+        yield case("Split", f"f32 {shape}", axis=1, num_outputs=2, outputs=2)
+    yield case("Concat", "f32 8x32x112x112", "f32 8x32x112x112", axis=1)
+    yield case("Resize", "f32 8x64x56x56", np.zeros(0, np.float32), floats(1, 1, 2, 2), mode="nearest")
+
+
+FAMILIES = (layouts, slices, gathers, sparse, resizes, quantised, large)

@@ -321,6 +321,32 @@ def test_layouts_of_one_machine_are_refused_with_what_to_do(tmp_path):
         smelt.Session(path)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_distances_of_rows(tmp_path, command, metric, kind):
+    a, b = (floats(n, 16).astype({"f32": np.float32, "f64": np.float64}[kind]) for n in (9, 13))
+    check_node(tmp_path, "CDist", {"a": a, "b": b}, {"metric": metric}, command=command, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"mode": "bicubic"}, {"mode": "nearest", "padding_mode": "border", "align_corners": 1}])
+def test_samples_of_a_grid(tmp_path, command, attributes):
+    given = {"x": floats(B, 3, 6, 7), "grid": floats(B, 4, 5, 2)}
+    check_node(tmp_path, "GridSample", given, attributes, command=command)
+
+
+def test_values_in_the_order_in_which_they_are_met(tmp_path):
+    check_node(tmp_path, "Unique", {"x": RNG.integers(0, 6, 40).astype(np.float32)}, {}, outputs=3)
+
+
+@pytest.mark.parametrize("quant_type", [0, 1])
+@pytest.mark.parametrize("block, n, k", [(16, 6, 32), (64, 5, 48)])
+def test_weights_of_bitsandbytes(tmp_path, command, quant_type, block, n, k):
+    codes = RNG.integers(0, 256, (n * k + 1) // 2).astype(np.uint8)
+    largest = np.abs(floats((n * k + block - 1) // block))
+    check_node(tmp_path, "MatMulBnb4", {"a": floats(B, 7, k), "b": codes, "absmax": largest},
+               {"K": k, "N": n, "block_size": block, "quant_type": quant_type}, constants=("b", "absmax"), command=command)
+
+
 TRANSFORMER = """<ir_version: 8, opset_import: ["" : 13]> g (float[1, 6, 64] x) => (float[1, 6, 64] y) {
     a = Tanh(x) mean = ReduceMean <axes = [-1]> (a) d = Sub(a, mean) sq = Pow(d, two)
     var = ReduceMean <axes = [-1]> (sq) ve = Add(var, e) s = Sqrt(ve) n = Div(d, s)

@@ -95,6 +95,8 @@ void skip_simplified_layer_normalization(Call& c);
 // four_bits.cpp
 void matmul_n_bits(Call& c);
 void gather_block_quantized(Call& c);
+// bitsandbytes.cpp
+void matmul_bnb4(Call& c);
 // fused.cpp
 void fused_conv(Call& c);
 void fused_matmul(Call& c);
@@ -107,7 +109,12 @@ void skip_group_norm(Call& c);
 void channels_last(Call& c);
 void nhwc_max_pool(Call& c);
 void nhwc_conv(Call& c);
-void expand_dims(Call& c);
+void gemm_fast_gelu(Call& c);
+// plain.cpp
 void same_spelling(Call& c);
+void expand_dims(Call& c);
+void grid_sample(Call& c);
+void unique(Call& c);
+void cdist(Call& c);
 
 }  // namespace smelt::importer::microsoft

@@ -91,6 +91,12 @@ void fused_matmul(Call& c) {
 
 void transpose_matmul(Call& c) { fused_matmul(c); }
 
+// X [.., K], W [K, N], bias?: the product behind Gelu's approximation by tanh
+void gemm_fast_gelu(Call& c) {
+  const Name y = sum(c, c.before("MatMul", {c.input(0), c.input(1)}), c.input(2));
+  c.become("Gelu", {y}, {MakeAttribute("approximate", std::string("tanh"))});
+}
+
 // softmax(data + bias) over the axes from `axis` on
 void bias_softmax(Call& c) {
   const int rank = c.rank(0);
@@ -172,12 +178,5 @@ void nhwc_conv(Call& c) {
   fused_conv(c);
   result_to_channels_last(c, rank);
 }
-
-void expand_dims(Call& c) {
-  const Name axis = c.before("Cast", {c.input(1)}, {MakeAttribute("to", int64_t{onnx::TensorProto::INT64})});
-  c.become("Unsqueeze", {c.input(0), c.before("Reshape", {axis, c.constant({1})})});
-}
-
-void same_spelling(Call& c) { c.node.set_domain(""); }
 
 }  // namespace smelt::importer::microsoft

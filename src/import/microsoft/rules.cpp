@@ -79,14 +79,18 @@ constexpr Rule rules[] = {
     {"BiasAdd", bias_add},
     {"BiasSoftmax", bias_softmax},
     {"BiasSplitGelu", bias_split_gelu},
+    {"CDist", cdist},
     {"EmbedLayerNormalization", embed_layer_normalization},
     {"ExpandDims", expand_dims},
     {"FusedConv", fused_conv},
     {"FusedMatMul", fused_matmul},
     {"GatherBlockQuantized", gather_block_quantized},
     {"GatherND", same_spelling},
+    {"GemmFastGelu", gemm_fast_gelu},
+    {"GridSample", grid_sample},
     {"GroupNorm", group_norm},
     {"GroupQueryAttention", group_query_attention},
+    {"MatMulBnb4", matmul_bnb4},
     {"MatMulNBits", matmul_n_bits},
     {"MultiHeadAttention", multi_head_attention},
     {"NhwcConv", nhwc_conv},
@@ -104,6 +108,7 @@ constexpr Rule rules[] = {
     {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization},
     {"TransposeMatMul", transpose_matmul},
     {"Trilu", same_spelling},
+    {"Unique", unique},
 };
 
 const Rule* rule_of(const std::string& domain, const std::string& op) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
+#include <limits>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SMELT_WATCHED 1
@@ -30,13 +32,18 @@ int64_t most_kept() {
 
 }  // namespace
 
+int64_t KeptMemory::size_of(int64_t bytes) {
+  if (bytes < smallest || bytes > std::numeric_limits<int64_t>::max() / 2) return bytes;
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
 KeptMemory::Block KeptMemory::take(int64_t size) {
   if (size < smallest) return {};
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return {};
-  // The latest one that fits: its bytes are the likeliest to be in a cache.
-  const auto fits = [&](const Block& b) { return b.size >= size && b.size <= size + size / 4; };
-  const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(), fits);
+  // The latest one: its bytes are the likeliest to be in a cache.
+  const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.size == size; });
   if (at == blocks_.rend()) return {};
   const Block block = *at;
   blocks_.erase(std::next(at).base());
@@ -48,7 +55,7 @@ bool KeptMemory::keep(const Block& block) {
   if (block.size < smallest || block.size > most_) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
-  while (bytes_ > most_ - block.size) {
+  while (bytes_ > most_ - block.size || blocks_.size() == most_blocks) {
     std::free(blocks_.front().memory);
     bytes_ -= blocks_.front().size;
     blocks_.erase(blocks_.begin());

@@ -13,7 +13,8 @@ namespace smelt {
 /// another thread, or in a child that was forked while another thread was in here, it has no block and keeps none.
 class KeptMemory {
  public:
-  static constexpr int64_t smallest = int64_t{256} << 10;  // bytes; malloc keeps what is smaller
+  static constexpr int64_t smallest = int64_t{32} << 10;  // bytes; malloc keeps what is smaller
+  static constexpr size_t most_blocks = 256;
   explicit KeptMemory(int64_t most) : most_(most) {}
   ~KeptMemory() { drop(); }
   KeptMemory(const KeptMemory&) = delete;
@@ -23,7 +24,10 @@ class KeptMemory {
     int64_t size = 0;
   };
 
-  /// A block of that size, or up to a quarter larger: the caller's from now on. Without memory where there is none.
+  /// The size that a block for so many bytes has: one of eight between two powers of two, so that the next result, a little longer
+  /// than this one, finds a block, as a cache does that grows by each token.
+  static int64_t size_of(int64_t bytes);
+  /// A block of that size, the caller's from now on. Without memory where there is none.
   Block take(int64_t size);
   /// Keeps a block that free() takes; those kept longest make room. False where it is not kept, and stays the caller's.
   bool keep(const Block& block);

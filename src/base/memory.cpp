@@ -172,7 +172,8 @@ int64_t memory_left() {
 namespace {
 
 /// A block of at least that many bytes, one that was kept or the system's; without memory where the system has none.
-KeptMemory::Block block_of(int64_t size) {
+KeptMemory::Block block_of(int64_t bytes) {
+  const int64_t size = KeptMemory::size_of(bytes);
   if (const KeptMemory::Block kept = kept_memory().take(size); kept.memory) return kept;
   void* p = nullptr;
   if (posix_memalign(&p, static_cast<size_t>(size < huge_page ? alignment : huge_page), static_cast<size_t>(size)) != 0)

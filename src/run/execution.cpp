@@ -76,23 +76,40 @@ void ExecutionImpl::keep_bounds() {
   bound_.erase(at, bound_.end());
 }
 
-ExecutionImpl* ExecutionImpl::activate(std::span<const Tensor> inputs) {
-  if (!plan_->has_if()) return nullptr;
+ExecutionImpl::DecidedFor ExecutionImpl::deciding(std::span<const Tensor> inputs, bool with_values) const {
+  const plan::Deciding& by = plan_->deciding();
+  DecidedFor found;
+  if (by.shapes)
+    for (const Tensor& t : inputs) found.shapes.push_back(t.shape());
+  if (!with_values || !backend_.is_host() || inputs.size() != plan_->inputs().size()) return found;
+  const auto is_known = [&](size_t i) { return inputs[i].type() == DType::boolean && inputs[i].size() == 1; };
+  if (!std::ranges::all_of(by.inputs, is_known)) return found;
+  for (size_t i : by.inputs) found.values.push_back(*static_cast<const uint8_t*>(inputs[i].raw()) != 0);
+  return found;
+}
+
+ExecutionImpl* ExecutionImpl::activate(std::span<const Tensor> inputs, bool with_values) {
+  DecidedFor by;
+  if (plan_->has_if()) by = deciding(inputs, with_values);
+  if (by.shapes.empty() && by.values.empty()) return active_ = nullptr;
   for (auto i = decided_for_.begin(); i != decided_for_.end(); ++i) {
-    if (!std::ranges::equal(i->first, inputs, {}, {}, &Tensor::shape)) continue;
+    if (i->first != by) continue;
     decided_for_.splice(decided_for_.begin(), decided_for_, i);
     return active_ = decided_for_.front().second;
   }
   check_inputs(plan_->inputs(), inputs);
   std::vector<Shape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(t.shape());
+  std::vector<Tensor> values(by.values.empty() ? 0 : inputs.size());
+  if (!values.empty())
+    for (size_t i : plan_->deciding().inputs) values[i] = inputs[i];
   ExecutionImpl* decided = nullptr;
-  if (const auto plan = plan_->decided(shapes)) {
+  if (const auto plan = plan_->decided(shapes, values)) {
     auto& execution = decided_[plan.get()];
     if (!execution) execution = std::make_unique<ExecutionImpl>(plan);
     decided = execution.get();
   }
-  decided_for_.emplace_front(std::move(shapes), decided);
+  decided_for_.emplace_front(std::move(by), decided);
   if (decided_for_.size() > max_decided_shapes) decided_for_.pop_back();
   return active_ = decided;
 }
@@ -159,7 +176,7 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
   const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
-  if (ExecutionImpl* decided = activate(all)) return decided->bind(all, outputs, caches);
+  if (ExecutionImpl* decided = activate(all, false)) return decided->bind(all, outputs, caches);
   check_apart(*plan_, bound, all, outputs);
   bind_inputs(all, std::move(bound));
   try {

@@ -93,10 +93,19 @@ class ExecutionImpl final : public Execution {
     bool operator==(const Binding&) const = default;
   };
 
-  /// Inputs whose shapes decide branches of Ifs have an Execution of the plan that those branches are part of: it becomes the active
-  /// one, which does what this one is asked for until the next bind. None is active for other inputs. Throws Error (usage) for
-  /// inputs that do not fit the plan. Returns the active one.
-  ExecutionImpl* activate(std::span<const Tensor> inputs);
+  /// What decided an If: none of the shapes where they cannot, none of the values where they were not looked at.
+  struct DecidedFor {
+    std::vector<Shape> shapes;
+    std::vector<bool> values;
+    bool operator==(const DecidedFor&) const = default;
+  };
+  DecidedFor deciding(std::span<const Tensor> inputs, bool with_values) const;
+
+  /// Inputs that decide branches of Ifs have an Execution of the plan that those branches are part of: it becomes the active one,
+  /// which does what this one is asked for until the next bind. None is active for other inputs. Their shapes decide, and, where the
+  /// run follows at once, values that are in the host's memory (`with_values`): those of bound inputs may be others at each run.
+  /// Throws Error (usage) for inputs that do not fit the plan. Returns the active one.
+  ExecutionImpl* activate(std::span<const Tensor> inputs, bool with_values);
   void execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies);
   /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
   bool run_traced(std::vector<StepTime>& times, std::vector<CopyTime>* copies);
@@ -187,9 +196,9 @@ class ExecutionImpl final : public Execution {
   mutable std::vector<StepInfo> infos_;
   mutable bool described_ = true;  // infos_ is segments_': made when asked for
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
-  const BranchState* bound_by_ = nullptr;                                 // of a body: what the Execution around it bound it for
-  std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;     // by the plan of the branches taken
-  std::list<std::pair<std::vector<Shape>, ExecutionImpl*>> decided_for_;  // of shapes, most recently bound first; null: none
+  const BranchState* bound_by_ = nullptr;                              // of a body: what the Execution around it bound it for
+  std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;  // by the plan of the branches taken
+  std::list<std::pair<DecidedFor, ExecutionImpl*>> decided_for_;       // most recently bound first; null: none
   ExecutionImpl* active_ = nullptr;
   std::atomic<bool> cancelled_ = false;
   bool running_ = false;
@@ -206,7 +215,7 @@ inline bool overlaps(const Tensor& a, const Tensor& b) {
   return x < y + b.nbytes() && y < x + a.nbytes();
 }
 
-/// Shapes of which an Execution remembers which branches they decide; the least recently bound goes first.
+/// Sets of inputs of which an Execution remembers which branches they decide; the least recently bound goes first.
 inline constexpr size_t max_decided_shapes = 1024;
 
 }  // namespace smelt::run

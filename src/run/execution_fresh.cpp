@@ -51,7 +51,7 @@ std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
   const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
-  if (ExecutionImpl* decided = activate(all)) return decided->run_fresh(all, caches);
+  if (ExecutionImpl* decided = activate(all, true)) return decided->run_fresh(all, caches);
   check_apart(*plan_, bound, all, {});
   bind_inputs(all, std::move(bound));
   std::vector<Tensor> fresh = fresh_outputs(std::nullopt);
@@ -81,7 +81,7 @@ std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs,
     fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
   auto bound = bind_caches(*plan_, caches);
   std::vector<Tensor> placed = with_pasts(inputs, bound);
-  if (ExecutionImpl* decided = activate(placed)) return decided->enqueue_fresh(placed, stream, caches);
+  if (ExecutionImpl* decided = activate(placed, false)) return decided->enqueue_fresh(placed, stream, caches);
   check_apart(*plan_, bound, placed, {});
   for (Tensor& t : placed) {
     if (t.nbytes() == 0 || t.type() == DType::string) continue;

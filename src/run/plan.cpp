@@ -30,15 +30,6 @@ std::vector<TensorInfo> infos(const Graph& g, const std::vector<ValueId>& values
   return list;
 }
 
-/// Subgraphs among a node's attributes.
-std::vector<GraphPtr> bodies_of(const Node& node) {
-  std::vector<GraphPtr> bodies;
-  for (const auto& [key, attribute] : node.attrs) {
-    if (const auto* g = std::get_if<GraphPtr>(&attribute); g && *g) bodies.push_back(*g);
-  }
-  return bodies;
-}
-
 /// A body of a graph's node, which knows the captured values that are constant: a kernel of it packs weights once.
 Graph body_with_constants(const Graph& body, const Graph& around, const Node& node) {
   Graph g = clone(body);
@@ -159,12 +150,13 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
       inputs_(infos(planner_.graph(), planner_.graph().inputs())),
       outputs_(infos(planner_.graph(), planner_.graph().outputs())),
       constant_bytes_(bytes_of_constants(planner_.graph())) {
+  if (plan::inlines_decided(options())) deciding_ = plan::what_decides(planner_.graph());
   early_launch_.on = backend_->begins_early() && plan::tactic_filter(options()).asks_for(ops::early_launch);
   for (NodeId n : planner_.order()) {
     const Node& node = planner_.graph().node(n);
     if (plan::splits_plan(node)) splits_.push_back(node.name);
     has_if_ = has_if_ || node.is("If");
-    for (const GraphPtr& g : bodies_of(node)) {
+    for (const GraphPtr& g : plan::bodies_of(node)) {
       Graph copy = body_with_constants(*g, planner_.graph(), node);
       if (options().optimize) fuse::run(copy, plan::fuse_options(options()));
       auto body = std::make_shared<PlanImpl>(std::move(copy), platform);
@@ -180,9 +172,9 @@ std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
   return at->second;
 }
 
-std::shared_ptr<const PlanImpl> PlanImpl::decided(std::span<const Shape> shapes) const {
+std::shared_ptr<const PlanImpl> PlanImpl::decided(std::span<const Shape> shapes, std::span<const Tensor> values) const {
   if (!has_if_ || !plan::inlines_decided(options())) return nullptr;
-  auto found = plan::inline_decided(graph(), shapes);
+  auto found = plan::inline_decided(graph(), shapes, values);
   if (!found) return nullptr;
   std::lock_guard lock(mutex_);
   auto& made = decided_[std::move(found->decisions)];
@@ -220,10 +212,27 @@ void PlanImpl::prepare() {
 
 void PlanImpl::prepare(std::vector<Shape> shapes) const {
   if (std::ranges::find(prepared_, shapes, &Prepared::shapes) != prepared_.end()) return;
-  if (const auto made = decided(shapes)) return made->prepare(std::move(shapes));
+  if (deciding_.shapes)
+    if (const auto made = decided(shapes)) return made->prepare(std::move(shapes));
+  prepare_decided(shapes);
   auto segment = std::make_unique<plan::PlannedSegment>(planner_.first(shapes, plan::Measure::yes));
   if (context().target.is_host) plan::check_arena(segment->segment);
   prepared_.push_back({std::move(shapes), std::move(segment)});
+}
+
+void PlanImpl::prepare_decided(const std::vector<Shape>& shapes) const {
+  if (!context().target.is_host || deciding_.inputs.empty()) return;
+  const auto ones = [&](size_t i) { return elements(shapes[i]) == 1; };
+  if (!std::ranges::all_of(deciding_.inputs, ones)) return;
+  for (size_t form = 0; form < size_t{1} << deciding_.inputs.size(); ++form) {
+    std::vector<Tensor> values(shapes.size());
+    for (size_t k = 0; k < deciding_.inputs.size(); ++k) {
+      const size_t i = deciding_.inputs[k];
+      values[i] = Tensor::zeros(DType::boolean, shapes[i]);
+      values[i].data<bool>()[0] = (form >> k) % 2 != 0;
+    }
+    if (const auto made = decided(shapes, values)) made->prepare(shapes);
+  }
 }
 
 void PlanImpl::note_cost(double plan_s, double run_s) const {

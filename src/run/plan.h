@@ -14,6 +14,7 @@
 #include "base/kept_memory.h"
 #include "graph/graph.h"
 #include "plan/branches.h"
+#include "plan/deciding.h"
 #include "plan/early_launch.h"
 #include "plan/planner.h"
 #include "run/platform.h"
@@ -41,10 +42,12 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   Backend& backend() const { return *backend_; }
   /// The plan of a body that a node of this graph has as an attribute.
   std::shared_ptr<const PlanImpl> body(const Graph& g) const;
-  /// The plan for inputs of these shapes where they decide branches of Ifs: those branches are part of its graph. Null where they
-  /// decide none. Shapes that decide alike share one.
-  std::shared_ptr<const PlanImpl> decided(std::span<const Shape> shapes) const;
+  /// The plan for inputs of these shapes, and of these values where they are given (valid), where they decide branches of Ifs: those
+  /// branches are part of its graph. Null where they decide none. What decides alike shares one.
+  std::shared_ptr<const PlanImpl> decided(std::span<const Shape> shapes, std::span<const Tensor> values = {}) const;
   bool has_if() const { return has_if_; }
+  /// What can decide Ifs; nothing where branches stay where they are.
+  const plan::Deciding& deciding() const { return deciding_; }
   /// Bytes of the graph's constants, those of bodies included.
   int64_t constant_bytes() const { return constant_bytes_; }
   /// Throws Error where a file of weights that kernels read in place has been written to since the model was read.
@@ -76,6 +79,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> splits_;
   bool has_if_ = false;
+  plan::Deciding deciding_;
   std::map<const Graph*, std::shared_ptr<const PlanImpl>> bodies_;
   int64_t constant_bytes_ = 0;
   std::vector<StepInfo> steps_;
@@ -86,6 +90,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   mutable std::atomic<bool> said_cost_ = false;
 
   void prepare(std::vector<Shape> shapes) const;
+  /// The same in each form that values of inputs may decide.
+  void prepare_decided(const std::vector<Shape>& shapes) const;
 };
 
 }  // namespace smelt::run

@@ -32,14 +32,16 @@ class Scope:
 
 
 class Model:
-    def __init__(self, seed):
-        self.random, self.count, self.joins = random.Random(seed), 0, 0
+    def __init__(self, seed, flags=()):
+        """`flags`: names of inputs that are booleans, which conditions are made of."""
+        self.random, self.count, self.joins, self.flags = random.Random(seed), 0, 0, flags
 
     def proto(self):
         scope = Scope(self, ["x", "z"])
         self.grow(scope, 3, 8)
         outputs = [scope.add("Identity", [scope.any()]) for _ in range(3)]
         inputs = [helper.make_tensor_value_info(name, T.FLOAT, [f"len_{name}"]) for name in ("x", "z")]
+        inputs += [helper.make_tensor_value_info(name, T.BOOL, []) for name in self.flags]
         graph = helper.make_graph(scope.nodes, "random", inputs,
                                   [helper.make_tensor_value_info(name, T.FLOAT, [f"len_{name}"]) for name in outputs])
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -50,6 +52,14 @@ class Model:
         return scope.add("ReduceSum", [x], keepdims=0)
 
     def condition(self, scope):
+        if not self.flags or self.random.random() < 0.4:
+            return self.condition_of_values(scope)
+        flag, kind = self.random.choice(self.flags), self.random.randrange(3)
+        if kind == 0:
+            return flag
+        return scope.add("Not", [flag]) if kind == 1 else scope.add("And", [flag, self.condition_of_values(scope)])
+
+    def condition_of_values(self, scope):
         x = scope.any()
         kind = self.random.randrange(4)
         if kind == 0:
@@ -131,16 +141,18 @@ class Model:
         scope.values += outputs
 
 
+@pytest.mark.parametrize("flags", [(), ("f",), ("f", "g")], ids=["no flags", "a flag", "flags"])
 @pytest.mark.parametrize("seed", range(40))
-def test_random_control_flow_gives_what_onnx_runtime_gives(seed):
+def test_random_control_flow_gives_what_onnx_runtime_gives(seed, flags):
     quiet = ort.SessionOptions()
     quiet.log_severity_level = 3   # it warns of names that it leaves as they are
-    proto = Model(seed).proto()
+    proto = Model(seed, flags).proto()
     peer = ort.InferenceSession(proto.SerializeToString(), quiet, providers=["CPUExecutionProvider"])
     sessions = [smelt.Session(proto, tuning_level=0, optimize=optimize) for optimize in (True, False)]
     generator = np.random.default_rng(seed)
-    for n, m in ((3, 2), (1, 5), (3, 2), (4, 3)):
-        feeds = {"x": generator.standard_normal(n).astype(np.float32), "z": generator.standard_normal(m).astype(np.float32)}
+    for turn, (n, m) in enumerate(((3, 2), (1, 5), (3, 2), (4, 3))):
+        given = {name: np.array((turn >> i) % 2 == 0) for i, name in enumerate(flags)}
+        feeds = {"x": generator.standard_normal(n).astype(np.float32), "z": generator.standard_normal(m).astype(np.float32), **given}
         expected = peer.run(None, feeds)
         for session in sessions:
             for ours, theirs in zip(session.run(None, feeds), expected, strict=True):

@@ -132,6 +132,42 @@ TEST(Execution, keeps_its_binding_where_the_next_does_not_fit) {
   expect_same(execution->outputs()[0], ops::evaluate(decided_by_shape(), std::vector{x})[0]);
 }
 
+/// if (flag) -x else |x|, then doubled.
+Graph decided_by_flag() {
+  Builder b;
+  const ValueId flag = b.input("flag", {1}, DType::boolean);
+  const ValueId x = b.input("x", {Dim("n")});
+  const ValueId y =
+      b.node("if", "If", {flag, x}, {Dim("n")}, DType::f32,
+             {{"then_branch", branch("Neg", {Dim("n")})}, {"else_branch", branch("Abs", {Dim("n")})}, {"captured", int64_t{1}}});
+  b.output(b.node("y", "Add", {y, y}, {Dim("n")}));
+  return std::move(b.g);
+}
+
+TEST(Execution, has_no_step_for_an_if_that_a_boolean_decides_where_the_run_follows_at_once) {
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(Plan::build(decided_by_flag(), rewriting())));
+  for (const int64_t n : {2, 3, 2}) {
+    for (const bool flag : {true, false}) {
+      const std::vector in{Tensor::of<bool>({1}, {flag}), random_tensor({n}, 1)};
+      expect_same(execution.run_fresh(in)[0], ops::evaluate(decided_by_flag(), in)[0]);
+      EXPECT_EQ(count_ifs(execution), 0u);
+    }
+  }
+}
+
+TEST(Execution, follows_a_boolean_that_changes_where_it_is_bound) {
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(Plan::build(decided_by_flag(), rewriting())));
+  std::vector in{Tensor::of<bool>({1}, {true}), random_tensor({2}, 1)};
+  execution.run_fresh(in);
+  execution.bind(in);
+  for (const bool flag : {true, false, true}) {
+    in[0].data<bool>()[0] = flag;
+    execution.run();
+    expect_same(execution.outputs()[0], ops::evaluate(decided_by_flag(), in)[0]);
+    EXPECT_EQ(count_ifs(execution), 1u);
+  }
+}
+
 /// if (sum(x) > 0) -x else OTHER(x), then doubled.
 Graph decided_by_data(const std::string& other, SymShape shape) {
   Builder b;

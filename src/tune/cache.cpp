@@ -304,6 +304,18 @@ CacheEntry Cache::keep(CacheEntry entry) {
   return find(entry.key).value_or(entry);
 }
 
+std::unordered_set<std::string> Cache::problems(const std::string& device, const std::string& versions) {
+  const std::lock_guard lock(mutex_);
+  std::unordered_set<std::string> found;
+  try {
+    Statement all(db_, "SELECT problem FROM timings WHERE device=? AND versions=?");
+    for (all.bind(device).bind(versions); all.step();) found.insert(all.text(0));
+  } catch (const Error& e) {
+    give_up(e.what());
+  }
+  return found;
+}
+
 std::vector<CacheEntry> Cache::list() {
   std::lock_guard lock(mutex_);
   try {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "tune/timing.h"
@@ -52,6 +53,8 @@ class Cache {
   /// same time agree.
   CacheEntry keep(CacheEntry entry);
 
+  /// The problems of which there are entries for that device and these versions.
+  std::unordered_set<std::string> problems(const std::string& device, const std::string& versions);
   /// All entries, by key.
   std::vector<CacheEntry> list();
   /// Takes the entries of another database that are missing here or have a lower level here, and those for which this one has
@@ -79,7 +82,7 @@ class Cache {
 
   std::recursive_mutex mutex_;
   sqlite3* db_ = nullptr;
-  std::unique_ptr<Statement> find_;  // prepared once: a plan of new shapes asks for each of its problems
+  std::unique_ptr<Statement> find_;  // prepared once
   std::filesystem::path path_;
   bool warn_only_ = true;
 };

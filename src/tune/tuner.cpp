@@ -68,6 +68,18 @@ std::vector<Timing>& Tuner::left_out(const std::string& problem) {
   return at->second;
 }
 
+bool Tuner::is_listed(const std::string& problem) {
+  if (level_ == 0) return false;
+  if (!listed_) listed_ = cache_->problems(device_text(machine_), machine_.versions);
+  return listed_->contains(problem);
+}
+
+const std::vector<Timing>& Tuner::left_out_unmeasured(const std::string& problem) {
+  static const std::vector<Timing> none;
+  if (const auto at = left_out_.find(problem); at != left_out_.end()) return at->second;
+  return is_listed(problem) ? left_out(problem) : none;
+}
+
 void Tuner::leave_out(const std::string& problem, const ops::Candidate& candidate) {
   std::lock_guard lock(mutex_);
   std::vector<Timing>& out = left_out(problem);
@@ -82,8 +94,8 @@ void Tuner::leave_out(const std::string& problem, const ops::Candidate& candidat
   if (std::ranges::any_of(known->second.timings, &Timing::runs)) cache_->keep(known->second);
 }
 
-std::vector<size_t> Tuner::allowed(const ops::Offer& offer) {
-  const std::vector<Timing>& out = left_out(offer.problem);
+std::vector<size_t> Tuner::allowed(const ops::Offer& offer, bool may_measure) {
+  const std::vector<Timing>& out = may_measure ? left_out(offer.problem) : left_out_unmeasured(offer.problem);
   std::vector<size_t> allowed;
   for (size_t i = 0; i < offer.candidates.size(); ++i)
     if (filter_.allows(offer.candidates[i].tactic) && !timing_of(out, offer.candidates[i])) allowed.push_back(i);
@@ -117,12 +129,12 @@ std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vec
 
 std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar, bool may_measure) {
   std::lock_guard lock(mutex_);
-  const std::vector<size_t> candidates = allowed(offer);
+  const std::vector<size_t> candidates = allowed(offer, may_measure);
   if (candidates.empty()) return {};
   if (const auto chosen = pinned(offer, candidates)) return {*chosen};
   std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
-  const auto cached = look_up(offer, wanted);
+  const auto cached = may_measure || is_listed(offer.problem) ? look_up(offer, wanted) : std::nullopt;
   if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};
   if (!cached && (up() || !may_measure)) return {wanted.front()};
   if (!cached) return wanted;
@@ -133,7 +145,7 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
 
 std::optional<Choice> Tuner::take(const ops::Offer& offer, const PinnedChoice& wanted) {
   std::lock_guard lock(mutex_);
-  const auto at = position(offer, allowed(offer), wanted);
+  const auto at = position(offer, allowed(offer, false), wanted);
   if (!at) return std::nullopt;
   const auto pin = pinned_.find(offer.problem);
   if (pin != pinned_.end() && pin->second != wanted) return std::nullopt;
@@ -153,11 +165,12 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
   Choice choice;
   for (const ops::RefusedTactic& r : offer.refused)
     choice.others.push_back({r.tactic, "", r.why.text, std::string(name(r.why.reason))});
-  const std::vector<size_t> allowed = this->allowed(offer);
+  const std::vector<size_t> allowed = this->allowed(offer, may_measure);
+  const std::vector<Timing>& failed = left_out_unmeasured(offer.problem);
   for (const auto& c : offer.candidates) {
     if (!filter_.allows(c.tactic))
       choice.others.push_back({c.tactic, c.config, fmt::format("refused by --tactics={}", filter_.text())});
-    else if (timing_of(left_out(offer.problem), c))
+    else if (timing_of(failed, c))
       choice.others.push_back({c.tactic, c.config, "failed when it was tried with these versions"});
   }
   if (allowed.empty()) {
@@ -200,7 +213,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
   auto known = known_.find(offer.problem);
   if (known == known_.end() || (!covers(known->second, offer, wanted) && !up())) {
-    auto cached = look_up(offer, wanted);
+    auto cached = may_measure || is_listed(offer.problem) ? look_up(offer, wanted) : std::nullopt;
     if (const auto like = cached || !similar ? std::nullopt : position(offer, allowed, *similar)) {
       choice.candidate = *like;
       for (size_t i : allowed)
@@ -209,7 +222,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                                    "the chosen one was the fastest at sizes of the same bucket"});
       return choice;
     }
-    if (!cached && !may_measure && wanted.size() > 1) {
+    if (!cached && !may_measure) {
       for (size_t i : allowed)
         if (i != choice.candidate)
           choice.others.push_back(

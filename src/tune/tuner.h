@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "ops/core/tactic.h"
@@ -120,7 +121,11 @@ class Tuner {
  private:
   CacheKey key(const std::string& problem) const;
   std::vector<Timing>& left_out(const std::string& problem);
-  std::vector<size_t> allowed(const ops::Offer& offer);
+  /// The same for a problem that is not measured: nothing is kept of it that the cache does not list.
+  const std::vector<Timing>& left_out_unmeasured(const std::string& problem);
+  /// Whether the cache had an entry of the problem, for this machine, when it was first asked.
+  bool is_listed(const std::string& problem);
+  std::vector<size_t> allowed(const ops::Offer& offer, bool may_measure);
   /// Of the allowed ones, the one that is pinned for the problem.
   std::optional<size_t> pinned(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   /// Of the allowed ones, that one.
@@ -147,6 +152,7 @@ class Tuner {
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
   std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples
+  std::optional<std::unordered_set<std::string>> listed_;
   TunerStats stats_;
   TuningTime time_;
   double spent_s_ = 0;  // of the time limit

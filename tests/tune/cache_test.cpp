@@ -40,6 +40,18 @@ TEST_F(CacheTest, gives_back_what_it_kept_after_reopening) {
   EXPECT_EQ(found->level, 2);
 }
 
+TEST_F(CacheTest, lists_the_problems_of_a_device_and_versions) {
+  const auto cache = Cache::open(path_);
+  cache->keep(entry("gemm:1", 10));
+  cache->keep(entry("gemm:2", 10));
+  CacheEntry other = entry("gemm:3", 10);
+  other.key.versions = "smelt 1";
+  cache->keep(other);
+  const CacheKey key = entry("", 0).key;
+  EXPECT_EQ(cache->problems(key.device, key.versions), (std::unordered_set<std::string>{"gemm:1", "gemm:2"}));
+  EXPECT_TRUE(cache->problems("another", key.versions).empty());
+}
+
 TEST_F(CacheTest, does_not_find_another_problem_device_or_version) {
   auto cache = Cache::open(path_);
   cache->keep(entry("gemm:1", 10));

@@ -62,6 +62,19 @@ TEST(Tuner, level_0_takes_the_lowest_estimate_and_says_why_not_the_others) {
   EXPECT_EQ(reason(c, "avx512"), "this processor has avx2");
 }
 
+TEST(Tuner, what_is_not_measured_takes_the_timings_that_the_cache_has) {
+  Problem p;
+  const auto cache = Cache::in_memory();
+  Tuner t = tuner(2, "", cache);
+  cache->keep(timings(t, 5, 9));
+  const Offer offer = offer_of({{"a", "", 20, {}}, {"b", "", 10, {}}});
+  EXPECT_EQ(t.choose(p.bound, offer, {}, false).candidate, 0u) << "the faster one by the timings";
+  Offer other = offer;
+  other.problem = "relu:other";
+  EXPECT_EQ(t.choose(p.bound, other, {}, false).candidate, 1u) << "the lowest estimate";
+  EXPECT_EQ(t.stats().measured, 0);
+}
+
 TEST(Tuner, refused_tactics_are_not_chosen) {
   Problem p;
   Tuner t = tuner(0, "-b");

@@ -182,6 +182,7 @@ class Int8Onednn final : public Kernel {
 }  // namespace
 
 void offer_int8_onednn(const Request& q, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects_int8(q)) return offer.refuse("onednn", *why);
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];

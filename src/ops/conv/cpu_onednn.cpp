@@ -276,6 +276,7 @@ void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& cha
 }  // namespace
 
 void offer_onednn(const Request& r, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   const CpuEpilogue epilogue(r.node, r.at.operands, 1, bias(r.node, r.at));
   if (const auto why = rejects(r, epilogue)) return offer.refuse("onednn", *why);
   // With the program as post-operations where it is such a chain, and as a pass of its own over the result.

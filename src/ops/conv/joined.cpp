@@ -6,6 +6,7 @@
 #include "ops/conv/segments.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/core/wanted_inside.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops::conv {
@@ -58,7 +59,8 @@ StridedCopy upsampling(const BoundTensor& x, const Shape& to, int64_t factor, in
 }  // namespace
 
 void offer_joined(const BoundNode& node, const Machine& machine, OfferTactics offer, Offer& o) {
-  if (node.node->domain != smelt_domain) return;
+  const WantedInside wanted(o.wanted, inputs_joined);
+  if (!wanted.wraps() || node.node->domain != smelt_domain) return;
   const ConvSegments segments(*node.node);
   if (segments.count == 1 && segments.upsample[0] == 1) return;
   const BoundTensor& first = node.inputs[0];
@@ -93,8 +95,9 @@ void offer_joined(const BoundNode& node, const Machine& machine, OfferTactics of
   const double copying = 1 + 2.0 * static_cast<double>(storage_bytes(image)) / bytes_per_us / machine.threads;
 
   Offer inner;
-  inner.wanted.at_once = o.wanted.at_once;
+  inner.wanted = wanted.wanted();
   offer(inside, machine, inner);
+  wanted.keep(inner.candidates);
   // What reads the segments where they lie has no use for the copies.
   std::erase_if(inner.candidates, [&](const Candidate& c) {
     return std::ranges::any_of(o.candidates, [&](const Candidate& d) { return d.tactic == c.tactic && d.config == c.config; });
@@ -103,7 +106,7 @@ void offer_joined(const BoundNode& node, const Machine& machine, OfferTactics of
   constexpr size_t best = 2;
   if (inner.candidates.size() > best) inner.candidates.erase(inner.candidates.begin() + best, inner.candidates.end());
   for (const Candidate& c : inner.candidates) {
-    const std::string config = c.config.empty() ? "inputs joined" : c.config + ", inputs joined";
+    const std::string config = c.config + (c.config.empty() ? "" : ", ") + std::string(inputs_joined);
     o.candidates.push_back({c.tactic, config, c.estimate_us + copying,
                             [own, prepare = c.prepare, parts, bytes = storage_bytes(image)] {
                               return std::make_unique<JoinedKernel>(prepare(), parts, bytes);

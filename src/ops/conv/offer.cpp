@@ -96,9 +96,17 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  offer_images(node, machine, offer_float_tactics, offer);
+  {
+    // What is wanted with copies or a pass around it is none of the tactics' own candidates: no search through oneDNN's.
+    static const ChosenTactic none;
+    const Wanted wanted = offer.wanted;
+    if (wanted.only && (wanted.only->config.ends_with(inputs_joined) || wanted.only->config.ends_with(program_apart)))
+      offer.wanted.only = &none;
+    offer_images(node, machine, offer_float_tactics, offer);
+    offer.wanted = wanted;
+  }
   offer_joined(node, machine, offer_cpu, offer);
-  if (!node.node->program) return;
+  if (!node.node->program || (offer.wanted.only && !offer.wanted.only->config.ends_with(program_apart))) return;
   const Arguments at = arguments(*node.node);
   if (offer.candidates.empty() || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())
     offer_with_pass(node, at.operands, machine, offer_cpu, offer);

@@ -25,6 +25,13 @@ int read_once(const Node& node, int input) {
   return input >= 0 && std::ranges::count(node.inputs, node.inputs[static_cast<size_t>(input)]) == 1 ? input : -1;
 }
 
+/// The constant's numbers. f32, which nearly all are, is copied as it is: epilogues are made several times for each shape.
+std::vector<float> floats_of(const Tensor& t) {
+  if (t.type() == DType::f32) return {t.span<float>().begin(), t.span<float>().end()};
+  const std::vector<double> values = t.to_doubles();
+  return {values.begin(), values.end()};
+}
+
 /// Of a bias: the last panel, which may begin at any column, reads all of its width.
 size_t bias_floats(int64_t columns) { return static_cast<size_t>(columns + igemm::tile_columns); }
 
@@ -39,10 +46,8 @@ std::optional<Refusal> rejects_operands(size_t count) {
 CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias) {
   locate(node, first_operand, column_axis);
   if (bias.valid()) {
-    const std::vector<double> values = bias.to_doubles();
-    const int64_t columns = node.outputs[0].shape[column_axis];
-    bias_.assign(bias_floats(columns), 0.0f);
-    std::copy(values.begin(), values.end(), bias_.begin());
+    bias_ = floats_of(bias);
+    bias_.resize(std::max(bias_.size(), bias_floats(node.outputs[0].shape[column_axis])), 0.0f);
     text_ = "bias";
   }
   match_simple(node, first_operand, column_axis);
@@ -126,10 +131,10 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
     const size_t input = first_operand + static_cast<size_t>(in.index) - 1;
     const BoundTensor& operand = node.inputs[input];
     if (operand.constant.valid() && varies_along_only(operand, y.shape, column_axis)) {
-      const std::vector<double> values = operand.constant.to_doubles();
+      const std::vector<float> values = floats_of(operand.constant);
       const size_t columns = static_cast<size_t>(y.shape[column_axis]);
       bias.resize(bias_floats(y.shape[column_axis]), 0.0f);
-      for (size_t c = 0; c < columns; ++c) bias[c] += static_cast<float>(values[values.size() == 1 ? 0 : c]);
+      for (size_t c = 0; c < columns; ++c) bias[c] += values[values.size() == 1 ? 0 : c];
       biased = true;
     } else if (simple.residual < 0 && is_full(operand, y.shape)) {
       const auto o = std::ranges::find(operands_, input, &Operand::input);

@@ -166,6 +166,7 @@ class Int8Onednn final : public Kernel {
 }  // namespace
 
 void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects_int8(q)) return offer.refuse("onednn", *why);
   const Problem& p = q.problem;
   const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); });

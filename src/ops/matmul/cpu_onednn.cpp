@@ -179,6 +179,7 @@ void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
 }  // namespace
 
 void offer_onednn(const Request& r, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects(r)) return offer.refuse("onednn", *why);
   std::vector<Chain> chains;
   const bool passes = r.product.problem.output == DType::f32;

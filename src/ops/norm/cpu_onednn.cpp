@@ -8,6 +8,7 @@ namespace smelt::ops {
 using dnnl::memory;
 
 void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   const NormParts p(b);
   if (!p.centre || p.residual != NormParts::none || p.sum != NormParts::none || b.node->program)
     return offer.refuse("onednn", Reason::wrong_layout,

@@ -5,6 +5,7 @@
 #include "base/value_of.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/core/wanted_inside.h"
 #include "ops/pointwise/cpu_sweep.h"
 
 namespace smelt::ops {
@@ -46,7 +47,8 @@ class PassKernel final : public Kernel {
 void offer_with_pass(const BoundNode& node, size_t first_operand, const Machine& machine, OfferTactics offer, Offer& o) {
   const expr::Program& program = value_of(node.node->program, "the program behind an operator");
   const BoundTensor& y = node.outputs[0];
-  if (program.type(0) != DType::f32 || program.outputs().size() != 1) return;
+  const WantedInside inside(o.wanted, program_apart);
+  if (!inside.wraps() || program.type(0) != DType::f32 || program.outputs().size() != 1) return;
 
   auto own = std::make_shared<Node>(*node.node);
   own->program.reset();
@@ -70,14 +72,15 @@ void offer_with_pass(const BoundNode& node, size_t first_operand, const Machine&
   const Sweep sweep(program, y.shape, strides, machine.threads);
 
   Offer inner;
-  inner.wanted.at_once = o.wanted.at_once;
+  inner.wanted = inside.wanted();
   offer(plain, machine, inner);
+  inside.keep(inner.candidates);
   std::ranges::stable_sort(inner.candidates, {}, &Candidate::estimate_us);
   constexpr size_t best = 2;
   if (inner.candidates.size() > best) inner.candidates.erase(inner.candidates.begin() + best, inner.candidates.end());
   const int64_t sums = in_place ? 0 : storage_bytes(plain.outputs[0]);
   for (const Candidate& c : inner.candidates) {
-    const std::string config = c.config.empty() ? "program apart" : c.config + ", program apart";
+    const std::string config = c.config + (c.config.empty() ? "" : ", ") + std::string(program_apart);
     o.candidates.push_back({c.tactic, config, c.estimate_us + sweep.estimate_us(),
                             [own, prepare = c.prepare, sweep, first_operand, operands, sums] {
                               return std::make_unique<PassKernel>(prepare(), sweep, first_operand, operands, sums);

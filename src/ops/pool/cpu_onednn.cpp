@@ -50,6 +50,7 @@ std::optional<Refusal> rejects(const Problem& p, const BoundNode& b) {
 }  // namespace
 
 void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects(p, b)) return offer.refuse("onednn", *why);
   try {
     const Threads scope(machine.threads);

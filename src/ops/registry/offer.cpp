@@ -146,6 +146,7 @@ void offer_tactics(const BoundNode& node, const Machine& machine, const Wanted& 
       if (wanted.only && wanted.only->config.ends_with(reordered_suffix)) o.wanted.only = &none;
       offer(node, machine, o);
       if (family->images && !machine.gpu) offer_reordered(offer, node, machine, wanted, o);
+      if (wanted.at_once) std::erase_if(o.candidates, [](const Candidate& c) { return generates_code(c.tactic); });
     }
   }
 }

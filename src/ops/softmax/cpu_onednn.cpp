@@ -8,6 +8,7 @@ namespace smelt::ops {
 using dnnl::memory;
 
 void offer_softmax_onednn(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (!offer.asks_for("onednn")) return;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   if (const auto why = onednn::rejects_rows(x, y)) return offer.refuse("onednn", *why);
   const std::vector<size_t> axes = softmax_axes(*b.node, static_cast<int64_t>(x.shape.size()));

@@ -90,5 +90,26 @@ TEST(ConvEpilogue, offer_a_program_apart_from_the_convolution) {
   EXPECT_TRUE(std::ranges::any_of(o.candidates, [](const Candidate& c) { return c.config.ends_with("program apart"); }));
 }
 
+/// What a plan for other extents asks for: candidates by their names, those with copies or a pass around them among them.
+TEST(ConvEpilogue, offer_each_candidate_alone_where_it_is_asked_for) {
+  const std::string gelu = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
+  for (const Layout layout : {Layout::plain, Layout::nhwc}) {
+    Trial t = along_axes({1, 16, 20, 20}, {32, 16, 3, 3}, 1, DType::f32, layout, gelu, {});
+    t.bound.node = &t.node;
+    const Offer all = offer(t.bound, Machine{});
+    for (const Candidate& c : all.candidates) {
+      SCOPED_TRACE(c.tactic + " " + c.config);
+      const ChosenTactic only{c.tactic, c.config};
+      const Offer one = offer(t.bound, Machine{}, {&only});
+      EXPECT_EQ(one.problem, all.problem);
+      EXPECT_EQ(std::ranges::count_if(one.candidates,
+                                      [&](const Candidate& o) {
+                                        return ChosenTactic{o.tactic, o.config} == only;
+                                      }),
+                1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops

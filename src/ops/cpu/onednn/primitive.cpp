@@ -18,9 +18,9 @@ namespace smelt::ops::onednn {
 const dnnl::engine& engine() {
   static const dnnl::engine e = [] {
     device::onednn_uses_team();
-    // Kernels hold their primitives. Beyond its capacity (1024) every new primitive has it search through all of them, and what it
-    // holds is generated code.
-    constexpr int enough_for_a_plan = 256;
+    // Kernels hold their primitives. Beyond its capacity (1024) every new primitive has it search through all of them, 20 us of 256,
+    // and what it holds is generated code. So many are in the plans that several threads may make of one shape.
+    constexpr int enough_for_a_plan = 64;
     if (!std::getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")) dnnl::set_primitive_cache_capacity(enough_for_a_plan);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();

@@ -15,8 +15,8 @@ bool has_if(const Graph& g) {
 }
 
 /// The Ifs whose condition is known, and whether each takes its then_branch.
-std::vector<std::pair<NodeId, bool>> decided(const Graph& g, std::span<const Shape> inputs, std::span<const Tensor> values) {
-  const std::vector<NodeId> order = g.topological();
+std::vector<std::pair<NodeId, bool>> decided(const Graph& g, std::span<const NodeId> order, std::span<const Shape> inputs,
+                                             std::span<const Tensor> values) {
   Environment env(g, order);
   for (size_t i = 0; i < inputs.size(); ++i) env.set(g.inputs()[i], g.value(g.inputs()[i]).type, inputs[i]);
   for (size_t i = 0; i < values.size(); ++i) env[g.inputs()[i]].value = values[i];
@@ -39,19 +39,37 @@ bool inlines_decided(const Options& options) {
   return options.optimize && std::ranges::find(options.skip, "inline_if") == options.skip.end();
 }
 
-std::optional<DecidedGraph> inline_decided(const Graph& g, std::span<const Shape> inputs, std::span<const Tensor> values) {
-  std::optional<DecidedGraph> made;
+std::shared_ptr<const DecidedGraphs::Made> DecidedGraphs::keep(const Decisions& decisions, Graph graph) {
+  auto made = std::make_shared<Made>();
+  made->order = graph.topological();
+  made->graph = std::make_shared<const Graph>(std::move(graph));
+  const std::lock_guard lock(mutex_);
+  return made_.try_emplace(decisions, std::move(made)).first->second;
+}
+
+std::optional<DecidedGraphs::Form> DecidedGraphs::find(const Graph& g, std::span<const Shape> inputs,
+                                                       std::span<const Tensor> values) {
+  Decisions decisions;
+  std::shared_ptr<const Made> made;
   // What a branch makes may decide the next If, and a branch may hold Ifs: every round takes out one level at least.
-  for (const Graph* now = &g; has_if(*now); now = &made->graph) {
-    const auto found = decided(*now, inputs, values);
+  for (const Graph* now = &g; has_if(*now); now = made->graph.get()) {
+    const auto found = decided(*now, made ? made->order : now->topological(), inputs, values);
     if (found.empty()) break;
-    if (!made) made = DecidedGraph{clone(g), {}};
-    for (const auto& [node, taken] : found) {
-      made->decisions.emplace_back(made->graph.node(node).name, taken);
-      inline_branch(made->graph, node, taken);
+    for (const auto& [node, taken] : found) decisions.emplace_back(now->node(node).name, taken);
+    std::shared_ptr<const Made> known;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = made_.find(decisions); at != made_.end()) known = at->second;
     }
+    if (!known) {
+      Graph next = clone(*now);
+      for (const auto& [node, taken] : found) inline_branch(next, node, taken);
+      known = keep(decisions, std::move(next));
+    }
+    made = std::move(known);
   }
-  return made;
+  if (!made) return std::nullopt;
+  return Form{std::move(decisions), made->graph};
 }
 
 }  // namespace smelt::plan

@@ -120,8 +120,8 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
          done.kept, done.casts);
   if (options.optimize) fuse::run(graph, plan::fuse_options(options));
   if (const auto shapes = plan::fixed_shapes(graph); shapes && plan::inlines_decided(options)) {
-    if (auto decided = plan::inline_decided(graph, *shapes)) {
-      graph = std::move(decided->graph);
+    if (const auto decided = plan::DecidedGraphs().find(graph, *shapes)) {
+      graph = clone(*decided->graph);
       fuse::run(graph, plan::fuse_options(options));
     }
   }
@@ -174,13 +174,14 @@ std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
 
 std::shared_ptr<const PlanImpl> PlanImpl::decided(std::span<const Shape> shapes, std::span<const Tensor> values) const {
   if (!has_if_ || !plan::inlines_decided(options())) return nullptr;
-  auto found = plan::inline_decided(graph(), shapes, values);
+  auto found = decided_graphs_.find(graph(), shapes, values);
   if (!found) return nullptr;
   std::lock_guard lock(mutex_);
   auto& made = decided_[std::move(found->decisions)];
   if (!made) {
-    fuse::run(found->graph, plan::fuse_options(options()));
-    made = std::make_shared<PlanImpl>(std::move(found->graph), platform_);
+    Graph fused = clone(*found->graph);
+    fuse::run(fused, plan::fuse_options(options()));
+    made = std::make_shared<PlanImpl>(std::move(fused), platform_);
   }
   return made;
 }

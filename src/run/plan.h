@@ -85,6 +85,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::vector<StepInfo> steps_;
   plan::EarlyLaunch early_launch_;
   mutable std::mutex mutex_;
+  mutable plan::DecidedGraphs decided_graphs_;
   mutable std::map<plan::Decisions, std::shared_ptr<const PlanImpl>> decided_;
   mutable std::vector<Prepared> prepared_;
   mutable std::atomic<bool> said_cost_ = false;

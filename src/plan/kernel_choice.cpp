@@ -11,6 +11,7 @@
 #include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/stop.h"
 #include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
@@ -18,6 +19,15 @@
 
 namespace smelt::plan {
 namespace {
+
+/// by_threads() whose threads count what they allocate where the calling one does.
+template <class F> void by_counted_threads(int threads, size_t count, F&& f) {
+  const std::shared_ptr<MemoryAccount> account = memory_account();
+  by_threads(threads, count, [&](size_t i) {
+    const MemoryScope scope(account);
+    f(i);
+  });
+}
 
 /// Whether the step gets a kernel of the processor's, the one with the lowest estimate, after the GPU's offer failed with `e`.
 bool falls_back(Step& step, const ops::BoundNode& node, const Context& context, const Error& e) {
@@ -161,7 +171,7 @@ void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measu
 /// so that they have to choose again.
 std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps, Refusals& refusals, int threads) {
   std::vector<std::exception_ptr> failed(steps.size());
-  by_threads(threads, steps.size(), [&](size_t i) {
+  by_counted_threads(threads, steps.size(), [&](size_t i) {
     try {
       steps[i]->step->kernel = steps[i]->offer.candidates[steps[i]->step->choice->candidate].prepare();
     } catch (...) {
@@ -187,24 +197,40 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
-/// Gives the step a kernel that is ready at once where that is short: code for this one shape would take longer to make than ten
-/// runs win by it. With AVX-512 a library's code wins more by it (bench/results/cpu-avx512-2026-11-25.txt). False where it is not short.
-bool take_ready(PendingStep& p, tune::Tuner& tuner) {
-  static const double most_us = __builtin_cpu_supports("avx512f") ? 120 : 1500;
-  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
-  const bool is_short = std::ranges::any_of(offer.candidates, [&](const ops::Candidate& c) {
-    return c.tactic != "reference" && c.estimate_us <= most_us && tuner.allows(c.tactic);
-  });
-  if (!is_short) return false;
-  auto choice = tuner.choose(p.node, offer, {}, false);
+/// The step runs with that candidate.
+void take(PendingStep& p, const ops::Offer& offer, tune::Choice choice) {
   const ops::Candidate& chosen = offer.candidates[choice.candidate];
-  if (chosen.tactic == "reference") return false;
   Step& step = *p.step;
   step.kernel = chosen.prepare();
   step.problem = offer.problem;
   step.tactic = chosen.tactic;
   step.config = chosen.config;
   step.choice = std::make_shared<const tune::Choice>(std::move(choice));
+}
+
+/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it. With
+/// AVX-512 a library's code wins more by it (bench/results/cpu-avx512-2026-11-25.txt).
+bool is_short(const ops::Candidate& c) {
+  static const double most_us = __builtin_cpu_supports("avx512f") ? 120 : 1500;
+  return c.tactic != "reference" && c.estimate_us <= most_us;
+}
+
+/// Gives the step a kernel that is ready at once where that is short. False where it is not.
+bool take_ready(PendingStep& p, tune::Tuner& tuner) {
+  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
+  if (std::ranges::none_of(offer.candidates, [&](const auto& c) { return is_short(c) && tuner.allows(c.tactic); })) return false;
+  auto choice = tuner.choose(p.node, offer, {}, false);
+  if (offer.candidates[choice.candidate].tactic == "reference") return false;
+  take(p, offer, std::move(choice));
+  return true;
+}
+
+/// Gives the step the candidate that was chosen for similar extents. False where it is not offered, or `only_short` and it is not.
+bool take_like(PendingStep& p, tune::Tuner& tuner, const ops::ChosenTactic& like, bool only_short) {
+  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {&like});
+  auto choice = tuner.take(offer, like);
+  if (!choice || (only_short && !is_short(offer.candidates[choice->candidate]))) return false;
+  take(p, offer, *std::move(choice));
   return true;
 }
 
@@ -215,32 +241,29 @@ std::optional<ops::ChosenTactic> named_choice(const PendingStep& p, tune::Tuner&
   return tuner.pinned_for(ops::offer(p.node, tuner.machine(), {&none}).problem);
 }
 
+/// Gives the step a kernel that is ready at once, as for similar extents where that was chosen so. False where there is none, or
+/// where the choice for similar extents is better founded.
+bool take_at_once(PendingStep& p, tune::Tuner& tuner, const std::optional<SimilarChoice>& nearest) {
+  if (nearest && (nearest->same_extents || nearest->by == ChosenBy::measurement)) return false;
+  const bool was_ready = nearest && nearest->by == ChosenBy::readiness;
+  if (was_ready && take_like(p, tuner, nearest->chosen, true)) return true;
+  return (!nearest || was_ready || ops::generates_code(nearest->chosen.tactic)) && take_ready(p, tuner);
+}
+
 /// Gives the step a kernel without a search: what the plan names for its problem, or, where `similar` is given, one that is ready at
 /// once or the choice for similar extents. False where there is none that runs it.
 bool take_known(PendingStep& p, tune::Tuner& tuner, SimilarChoices* similar) {
-  Step& step = *p.step;
   try {
     std::optional<ops::ChosenTactic> like = named_choice(p, tuner);
     if (!like && similar) {
       const auto nearest = similar->nearest(p.form);
-      const bool known = nearest && (nearest->same_extents || nearest->by == ChosenBy::measurement);
-      if (!known && (!nearest || ops::generates_code(nearest->chosen.tactic)) && take_ready(p, tuner)) {
-        similar->keep(std::move(p.form), {step.tactic, step.config}, ChosenBy::readiness);
+      if (take_at_once(p, tuner, nearest)) {
+        similar->keep(std::move(p.form), {p.step->tactic, p.step->config}, ChosenBy::readiness);
         return true;
       }
-      if (nearest) like = nearest->chosen;
+      if (nearest && (nearest->same_extents || nearest->by != ChosenBy::readiness)) like = nearest->chosen;
     }
-    if (!like) return false;
-    const ops::Offer offer = ops::offer(p.node, tuner.machine(), {&*like});
-    auto choice = tuner.take(offer, *like);
-    if (!choice) return false;
-    const ops::Candidate& chosen = offer.candidates[choice->candidate];
-    step.kernel = chosen.prepare();
-    step.problem = offer.problem;
-    step.tactic = chosen.tactic;
-    step.config = chosen.config;
-    step.choice = std::make_shared<const tune::Choice>(*std::move(choice));
-    return true;
+    return like && take_like(p, tuner, *like, false);
   } catch (const Error&) {  // the search says why
     return false;
   }
@@ -250,7 +273,7 @@ bool take_known(PendingStep& p, tune::Tuner& tuner, SimilarChoices* similar) {
 void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarChoices& similar, int threads, bool may_measure) {
   std::vector<char> taken(pending.size());
   std::vector<std::exception_ptr> failed(pending.size());
-  by_threads(threads, pending.size(), [&](size_t i) {
+  by_counted_threads(threads, pending.size(), [&](size_t i) {
     try {
       taken[i] = take_known(pending[i], tuner, may_measure ? nullptr : &similar) ? 1 : 0;
     } catch (...) {
@@ -269,6 +292,37 @@ void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarCh
   pending = std::move(left);
 }
 
+/// All that can run each step, by so many threads. Steps that fall back to the processor leave the list.
+void find_candidates(const Segment& s, std::vector<PendingStep>& pending, Context& context, const BucketChoices& buckets,
+                     int threads) {
+  std::vector<std::exception_ptr> failed(pending.size());
+  by_counted_threads(threads, pending.size(), [&](size_t i) {
+    PendingStep& p = pending[i];
+    try {
+      p.offer = ops::offer(p.node, context.tuner.machine());
+      p.bucket = bucket_of(s, *p.step);
+      p.similar = buckets.find(p.bucket);
+    } catch (...) {
+      failed[i] = std::current_exception();
+    }
+  });
+  size_t at = 0;
+  std::erase_if(pending, [&](PendingStep& p) {
+    const std::exception_ptr& failure = failed[at++];
+    if (!failure) return false;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& e) {
+      try {
+        if (!falls_back(*p.step, p.node, context, e)) throw e;
+        return true;
+      } catch (const Error& said) {
+        throw said.at(ops::label(*p.step->node));
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, SimilarChoices& similar,
@@ -278,6 +332,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   const auto& progress = context.options.progress;
   const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
   std::vector<PendingStep> pending;
+  pending.reserve(s.steps.size());
   for (Step& step : s.steps) {
     check_stop();
     step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !context.target.is_host;
@@ -291,25 +346,10 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   // On a GPU a plan's kernels are compiled by all cores below, those of one source once.
   if (!may_measure || (context.target.is_host && tuner.has_pinned())) take_known(pending, tuner, similar, cores, may_measure);
   std::set<std::string> problems;
-  std::erase_if(pending, [&](PendingStep& p) {
-    try {
-      p.offer = ops::offer(p.node, tuner.machine());
-      problems.insert(p.offer.problem);
-      p.bucket = bucket_of(s, *p.step);
-      p.similar = buckets.find(p.bucket);
-      return false;
-    } catch (const Error& e) {
-      try {
-        if (!falls_back(*p.step, p.node, context, e)) throw e;
-        return true;
-      } catch (const Error& said) {
-        throw said.at(ops::label(*p.step->node));
-      }
-    }
-  });
+  find_candidates(s, pending, context, buckets, cores);
+  for (const PendingStep& p : pending) problems.insert(p.offer.problem);
   clock.end("candidates");
   const auto begin = std::chrono::steady_clock::now();
-  const int at_once = context.target.is_host ? 1 : cores;  // the processor's kernels pack with all threads themselves
   Refusals refusals(pending, tuner);
   HeldKernels held(tuner.machine());
   while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held, may_measure)) {
@@ -343,7 +383,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
       progress({"tuning", p->step->problem, done, total, seconds, to_come});
     }
     clock.end("tuning");
-    left = prepare_chosen(left, refusals, at_once);
+    left = prepare_chosen(left, refusals, cores);
     clock.end("kernels");
   }
   for (PendingStep& p : pending) {

@@ -117,13 +117,16 @@ class SegmentBuilder {
     }
   }
 
-  /// Before kernels are offered, which may make lists as long as a tensor.
-  void check_memory(const Step& step) const {
+  /// Before kernels are offered, which may make lists as long as a tensor. Where there is room for one, there is for a smaller one.
+  void check_memory(const Step& step) {
     for (TensorIndex t : step.outputs) {
       if (t == absent) continue;
       const BoundValue& v = segment_.tensor(t);
+      const int64_t size = bytes(v.type, elements(v.shape));
+      if (size <= room_) continue;
       try {
-        check_available(bytes(v.type, elements(v.shape)), v.type, v.shape);
+        check_available(size, v.type, v.shape);
+        room_ = size;
       } catch (const Error& e) {
         throw e.at(ops::label(*step.node));
       }
@@ -262,6 +265,7 @@ class SegmentBuilder {
   const Graph& g_;
   Environment& env_;
   bool on_device_, runs_, checks_memory_;
+  int64_t room_ = 0;  // bytes that the machine was found to have
   Segment segment_;
   std::vector<TensorIndex> tensors_;
   std::vector<bool> made_here_, found_;

@@ -15,22 +15,17 @@ void append(std::string& text, int64_t value) { text.append(reinterpret_cast<con
 /// The power of 2 that divides it, up to 16: how wide accesses are depends on it.
 int64_t divisor(int64_t n) { return std::min<int64_t>(16, n & -n); }
 
-struct Distance {
-  double total = 0, largest = 0;
-};
+/// Powers of 2; infinite for no elements.
+std::vector<double> logs(const std::vector<int64_t>& extents) {
+  std::vector<double> all;
+  for (int64_t n : extents) all.push_back(n <= 0 ? -std::numeric_limits<double>::infinity() : std::log2(static_cast<double>(n)));
+  return all;
+}
 
-/// In powers of 2; infinite where one has no elements and the other has.
-Distance distance(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  Distance d;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    if (a[i] <= 0 || b[i] <= 0) return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-    const double away = std::abs(std::log2(static_cast<double>(a[i]) / static_cast<double>(b[i])));
-    d.largest = std::max(d.largest, away);
-    constexpr double other_divisor = 0.5;
-    d.total += away + (divisor(a[i]) == divisor(b[i]) ? 0 : other_divisor);
-  }
-  return d;
+size_t hash_of(const std::vector<int64_t>& extents) {
+  size_t h = extents.size();
+  for (int64_t n : extents) h = (h ^ static_cast<size_t>(n)) * 0x9e3779b97f4a7c15;
+  return h;
 }
 
 }  // namespace
@@ -58,21 +53,35 @@ StepForm form_of(const Segment& s, const Step& step) {
   return form;
 }
 
+const SimilarChoices::Kept* SimilarChoices::find(const std::vector<Kept>& all, const std::vector<int64_t>& extents) {
+  const size_t hash = hash_of(extents);
+  const auto at = std::ranges::find_if(all, [&](const Kept& k) { return k.hash == hash && k.extents == extents; });
+  return at == all.end() ? nullptr : &*at;
+}
+
 std::optional<SimilarChoice> SimilarChoices::nearest(const StepForm& form) const {
   const std::lock_guard lock(mutex_);
   const auto at = kept_.find(form.fixed);
   if (at == kept_.end()) return std::nullopt;
+  if (const Kept* same = find(at->second, form.extents)) return SimilarChoice{same->chosen, same->by, true};
+  const std::vector<double> powers = logs(form.extents);
   const Kept* best = nullptr;
   double best_total = 0;
   for (const Kept& k : at->second) {
-    if (k.extents == form.extents) return SimilarChoice{k.chosen, k.by, true};
-    if (k.extents.size() != form.extents.size() || k.by == ChosenBy::readiness) continue;
-    const Distance d = distance(k.extents, form.extents);
-    if (d.largest > (k.by == ChosenBy::measurement ? most_measured : most_estimated)) continue;
-    const bool better = !best || (k.by != best->by ? k.by > best->by : d.total < best_total);
-    if (!better) continue;
+    if (k.extents.size() != form.extents.size() || (best && k.by < best->by)) continue;
+    const double most = k.by == ChosenBy::measurement ? most_measured : most_estimated;
+    const double enough = best && k.by == best->by ? best_total : std::numeric_limits<double>::infinity();
+    double total = 0;
+    for (size_t i = 0; i < powers.size() && total < enough; ++i) {
+      if (k.extents[i] == form.extents[i]) continue;
+      const double away = std::abs(k.powers[i] - powers[i]);
+      if (away > most) total = std::numeric_limits<double>::infinity();
+      constexpr double other_divisor = 0.5;
+      total += away + (divisor(k.extents[i]) == divisor(form.extents[i]) ? 0 : other_divisor);
+    }
+    if (!(total < enough)) continue;
     best = &k;
-    best_total = d.total;
+    best_total = total;
   }
   return best ? std::optional(SimilarChoice{best->chosen, best->by, false}) : std::nullopt;
 }
@@ -80,16 +89,18 @@ std::optional<SimilarChoice> SimilarChoices::nearest(const StepForm& form) const
 void SimilarChoices::keep(StepForm form, ops::ChosenTactic chosen, ChosenBy by) {
   const std::lock_guard lock(mutex_);
   std::vector<Kept>& all = kept_[std::move(form.fixed)];
-  const auto same = std::ranges::find(all, form.extents, &Kept::extents);
-  if (same != all.end()) {
-    if (by > same->by || by == ChosenBy::measurement) *same = {std::move(form.extents), std::move(chosen), by};
+  if (const Kept* known = find(all, form.extents)) {
+    Kept& same = all[static_cast<size_t>(known - all.data())];
+    if (by > same.by || by == ChosenBy::measurement) same.chosen = std::move(chosen), same.by = by;
     return;
   }
   if (all.size() >= max_kept) {
     const auto least = std::ranges::min_element(all, {}, &Kept::by);
     all.erase(least);
   }
-  all.push_back({std::move(form.extents), std::move(chosen), by});
+  std::vector<double> powers = logs(form.extents);
+  const size_t hash = hash_of(form.extents);
+  all.push_back({std::move(form.extents), std::move(powers), hash, std::move(chosen), by});
 }
 
 }  // namespace smelt::plan

@@ -42,15 +42,21 @@ TEST(SimilarChoices, prefers_a_measured_one_to_a_nearer_estimate) {
   EXPECT_EQ(choices.nearest({"conv", {800}})->chosen, (ChosenTactic{"cpu", "measured"})) << "an estimate replaces no measurement";
 }
 
-TEST(SimilarChoices, gives_what_was_ready_to_the_same_extents_alone) {
+TEST(SimilarChoices, gives_what_was_ready_where_nothing_better_is_near) {
   SimilarChoices choices;
   choices.keep({"conv", {100}}, {"cpu", "ready"}, ChosenBy::readiness);
-  EXPECT_FALSE(choices.nearest({"conv", {101}}));
-  const auto again = choices.nearest({"conv", {100}});
-  ASSERT_TRUE(again);
+  EXPECT_FALSE(choices.nearest({"conv", {201}})) << "it holds for sizes up to twice as large";
+  const auto near = choices.nearest({"conv", {101}}), again = choices.nearest({"conv", {100}});
+  ASSERT_TRUE(near && again);
+  EXPECT_FALSE(near->same_extents);
   EXPECT_TRUE(again->same_extents);
-  EXPECT_EQ(again->by, ChosenBy::readiness);
-  EXPECT_EQ(again->chosen, (ChosenTactic{"cpu", "ready"}));
+  for (const auto& c : {*near, *again}) {
+    EXPECT_EQ(c.by, ChosenBy::readiness);
+    EXPECT_EQ(c.chosen, (ChosenTactic{"cpu", "ready"}));
+  }
+  choices.keep({"conv", {150}}, {"onednn", "code"}, ChosenBy::estimates);
+  EXPECT_EQ(choices.nearest({"conv", {101}})->chosen, (ChosenTactic{"onednn", "code"}));
+  EXPECT_EQ(choices.nearest({"conv", {100}})->chosen, (ChosenTactic{"cpu", "ready"})) << "these extents have their choice";
 }
 
 TEST(SimilarChoices, prefers_extents_that_divide_alike) {

@@ -13,7 +13,6 @@
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
 #include "plan/prepare_candidates.h"
-#include "plan/strided_views.h"
 
 namespace smelt::plan {
 namespace {
@@ -85,10 +84,11 @@ std::string problems(const std::vector<Priced>& steps) {
 
 class JoinedProducts::Pass {
  public:
-  Pass(JoinedProducts& choices, Segment& s, Context& context, bool may_measure)
+  Pass(JoinedProducts& choices, Segment& s, Context& context, bool may_measure, AcceptedLayouts* accepted)
       : choices_(choices),
         s_(s),
         context_(context),
+        accepted_(accepted),
         measures_(may_measure && context.tuner.measures() && (context.target.is_host || context.tuner.machine().gpu->device)) {}
 
   void run(bool join) {
@@ -96,11 +96,16 @@ class JoinedProducts::Pass {
     for (size_t i = 0; i < s_.steps.size(); ++i) {
       if (!is_joined(s_.steps[i])) continue;
       std::optional<Decision> d = join ? decided(i) : Decision{};
-      std::optional<Joined> joined;
-      if (!d || d->joined) joined = joined_form(i);
-      if (!d) d = decide(i, joined);
-      if (d->joined && joined) {
-        s_ = std::move(joined->segment);
+      bool joined = false;
+      if (!d) {
+        // Only what is compared is there twice.
+        std::optional<Joined> form = joined_form(i);
+        d = decide(i, form);
+        if (form && d->joined) s_ = std::move(form->segment), joined = true;
+      } else if (d->joined) {
+        joined = this->join(s_, i).has_value();
+      }
+      if (joined) {
         s_.steps[i].fused = d->times;
       } else {
         const std::lock_guard lock(choices_.mutex_);
@@ -166,14 +171,53 @@ class JoinedProducts::Pass {
   }
 
   std::optional<Joined> joined_form(size_t at) {
-    const Step whole = s_.steps[at];
-    for (TensorIndex t : whole.outputs)
-      if (elements(s_.tensor(t).shape) == 0 || !s_.tensor(t).strides.empty()) return std::nullopt;
-    const auto constant = constants(whole);
-    if (!constant) return std::nullopt;
     Joined j{s_, {}};
-    Segment& s = j.segment;
+    auto readers = join(j.segment, at);
+    if (!readers) return std::nullopt;
+    for (size_t r : *readers) j.readers.push_back(r - 1);
+    return j;
+  }
 
+  /// Makes the step one product, with a Split behind it that is a view. The kernel steps that read otherwise then; nothing, with
+  /// the segment as it was, where there is no such form.
+  std::optional<std::vector<size_t>> join(Segment& s, size_t at) {
+    for (TensorIndex t : s.steps[at].outputs)
+      if (elements(s.tensor(t).shape) == 0 || !s.tensor(t).strides.empty()) return std::nullopt;
+    const auto constant = constants(s.steps[at]);
+    if (!constant) return std::nullopt;
+    const size_t tensors = s.tensors.size();
+    Step whole = s.steps[at];
+    place_product(s, at, *constant);
+    if (auto readers = readers_in_place(s, at + 1)) return readers;
+    s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    s.steps[at] = std::move(whole);
+    s.tensors.resize(tensors);
+    return std::nullopt;
+  }
+
+  /// read_in_place() of the Split at `at`: as it was decided for other extents, where kernels take that for these.
+  std::optional<std::vector<size_t>> readers_in_place(Segment& s, size_t at) {
+    const NodeId id = s.steps[at].id;
+    std::optional<Movers> known;
+    {
+      const std::lock_guard lock(choices_.mutex_);
+      if (const auto found = choices_.movers_.find(id); found != choices_.movers_.end()) known = found->second;
+    }
+    const auto runs = [this](const Step& step, const ops::BoundNode& node) {
+      const auto ask = [&] { return is_offered(node, context_.tuner); };
+      return accepted_ ? accepted_->runs(AcceptedLayouts::form_of(step, node), ask) : ask();
+    };
+    if (known && read_in_place(s, at, *known, context_.tuner, runs)) return std::vector<size_t>();
+    auto made = read_in_place(s, at, context_.tuner);
+    if (!made) return std::nullopt;
+    const std::lock_guard lock(choices_.mutex_);
+    choices_.movers_.try_emplace(id, made->movers);
+    return std::move(made->readers);
+  }
+
+  /// The joined product in the place of the step, and the Split behind it.
+  void place_product(Segment& s, size_t at, const Constants& constant) const {
+    const Step& whole = s.steps[at];
     BoundValue all;
     all.type = s.tensor(whole.outputs[0]).type;
     all.shape = s.tensor(whole.outputs[0]).shape;
@@ -184,9 +228,9 @@ class JoinedProducts::Pass {
     product.id = whole.id;
     product.part = 0;
     product.of_joined = true;
-    product.inputs = {whole.inputs[0], add_constant(s, (*constant)[0])};
+    product.inputs = {whole.inputs[0], add_constant(s, constant[0])};
     for (size_t k = 0; k < operands(whole); ++k)
-      product.inputs.push_back((*constant)[1 + k].valid() ? add_constant(s, (*constant)[1 + k]) : operand(whole, 0, k));
+      product.inputs.push_back(constant[1 + k].valid() ? add_constant(s, constant[1 + k]) : operand(whole, 0, k));
     product.outputs = {y};
     Node node = product_of_joined(*whole.node, 0);
     node.name = whole.node->name;
@@ -206,10 +250,6 @@ class JoinedProducts::Pass {
 
     s.steps[at] = std::move(product);
     s.steps.insert(s.steps.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(split));
-    auto readers = read_in_place(s, at + 1, context_.tuner);
-    if (!readers) return std::nullopt;
-    for (size_t r : *readers) j.readers.push_back(r - 1);
-    return j;
   }
 
   Step product_step(const Step& whole, size_t i) const {
@@ -348,11 +388,12 @@ class JoinedProducts::Pass {
   JoinedProducts& choices_;
   Segment& s_;
   Context& context_;
+  AcceptedLayouts* accepted_;
   bool measures_;
 };
 
-void JoinedProducts::apply(Segment& s, Context& context, bool may_measure, bool join) {
-  if (std::ranges::any_of(s.steps, is_joined)) Pass(*this, s, context, may_measure).run(join);
+void JoinedProducts::apply(Segment& s, Context& context, bool may_measure, bool join, AcceptedLayouts* accepted) {
+  if (std::ranges::any_of(s.steps, is_joined)) Pass(*this, s, context, may_measure, accepted).run(join);
 }
 
 std::set<std::string> JoinedProducts::apart() const {

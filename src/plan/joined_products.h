@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "plan/context.h"
+#include "plan/layouts.h"
 #include "plan/segment.h"
+#include "plan/strided_views.h"
 
 namespace smelt::plan {
 
@@ -22,8 +24,9 @@ namespace smelt::plan {
 /// or estimated at level 0 and for shapes that a run meets first. A node is decided once. Thread-safe.
 class JoinedProducts {
  public:
-  /// After the layouts and fused_choices.h, before caches are placed. `join` false: all run apart.
-  void apply(Segment& s, Context& context, bool may_measure, bool join);
+  /// After the layouts and fused_choices.h, before caches are placed. `join` false: all run apart. `accepted`, where given: that
+  /// kernels run a decided node's readers over slices is remembered there from other extents, and not asked again.
+  void apply(Segment& s, Context& context, bool may_measure, bool join, AcceptedLayouts* accepted = nullptr);
 
   /// The nodes that run apart: "products NAME".
   std::set<std::string> apart() const;
@@ -43,6 +46,7 @@ class JoinedProducts {
   std::map<NodeId, Decision> decided_;
   std::map<std::string, Decision> by_problem_;
   std::map<NodeId, std::shared_ptr<const Constants>> constants_;
+  std::map<NodeId, Movers> movers_;  // of nodes that were joined
   std::set<std::string> apart_;
   bool carried_ = false;
 };

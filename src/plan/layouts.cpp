@@ -1,5 +1,7 @@
 #include "plan/layouts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -180,33 +182,8 @@ class Pass {
   /// Whether some allowed tactic runs the step with these tensors.
   bool runs(const Step& step, const ops::BoundNode& node) const {
     if (step.kind != StepKind::kernel) return true;
-    return accepted_ ? accepted_->runs(form_without_extents(step, node), [&] { return is_offered(node); }) : is_offered(node);
-  }
-
-  /// What an AcceptedLayouts tells apart.
-  static std::string form_without_extents(const Step& step, const ops::BoundNode& node) {
-    std::string form = std::to_string(static_cast<int32_t>(step.id)) + step.node->op;
-    for (const auto* list : {&node.inputs, &node.outputs}) {
-      form += ';';
-      for (const ops::BoundTensor& t : *list) {
-        form += {static_cast<char>('A' + static_cast<int>(t.type)), t.layout == Layout::nhwc ? 'c' : 'p',
-                 t.strides.empty() ? 'd' : 's', t.constant.valid() ? 'k' : '-'};
-        for (int64_t n : t.shape) form += n == 0 ? '0' : n == 1 ? '1' : 'n';
-        for (size_t i = 0; i < t.strides.size(); ++i) form += t.strides[i] == 0 ? '0' : t.strides[i] == 1 ? '1' : 'n';
-      }
-    }
-    return form;
-  }
-
-  bool is_offered(const ops::BoundNode& node) const {
-    try {
-      const auto is_allowed = [&](const ops::Candidate& c) { return tuner_.allows(c.tactic); };
-      // A search through oneDNN's takes a hundred times as long.
-      return std::ranges::any_of(ops::offer(node, tuner_.machine(), {.at_once = true}).candidates, is_allowed) ||
-             std::ranges::any_of(ops::offer(node, tuner_.machine()).candidates, is_allowed);
-    } catch (const Error&) {  // no tactic
-      return false;
-    }
+    const auto ask = [&] { return is_offered(node, tuner_); };
+    return accepted_ ? accepted_->runs(AcceptedLayouts::form_of(step, node), ask) : ask();
   }
 
   /// Whether some tactic runs the step with its images channels-last, but for those inputs that it reads as they are.
@@ -377,6 +354,31 @@ class Pass {
 };
 
 }  // namespace
+
+std::string AcceptedLayouts::form_of(const Step& step, const ops::BoundNode& node) {
+  std::string form = fmt::format("{}.{}{}", static_cast<int32_t>(step.id), step.part, node.node->op);
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    form += ';';
+    for (const ops::BoundTensor& t : *list) {
+      form += {static_cast<char>('A' + static_cast<int>(t.type)), t.layout == Layout::nhwc ? 'c' : 'p',
+               t.strides.empty() ? 'd' : 's', t.constant.valid() ? 'k' : '-'};
+      for (int64_t n : t.shape) form += n == 0 ? '0' : n == 1 ? '1' : 'n';
+      for (int64_t n : t.strides) form += n == 0 ? '0' : n == 1 ? '1' : 'n';
+    }
+  }
+  return form;
+}
+
+bool is_offered(const ops::BoundNode& node, const tune::Tuner& tuner) {
+  try {
+    const auto is_allowed = [&](const ops::Candidate& c) { return tuner.allows(c.tactic); };
+    // A search through oneDNN's takes a hundred times as long.
+    return std::ranges::any_of(ops::offer(node, tuner.machine(), {.at_once = true}).candidates, is_allowed) ||
+           std::ranges::any_of(ops::offer(node, tuner.machine()).candidates, is_allowed);
+  } catch (const Error&) {  // no tactic
+    return false;
+  }
+}
 
 void assign_layouts(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain, AcceptedLayouts* accepted) {
   Pass(s, tuner, plain, accepted).run();

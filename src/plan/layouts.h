@@ -15,6 +15,8 @@ namespace smelt::plan {
 /// Whether some kernel ran a step with its tensors in given layouts, whatever their extents. Thread-safe.
 class AcceptedLayouts {
  public:
+  /// What is told apart: the step, and its tensors with which of their extents and strides are 0 or 1.
+  static std::string form_of(const Step& step, const ops::BoundNode& node);
   /// Asks `ask` the first time.
   template <class F> bool runs(std::string form, F&& ask) {
     {
@@ -34,6 +36,9 @@ class AcceptedLayouts {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, bool> known_;
 };
+
+/// Whether some tactic that `tuner` allows runs the node with its tensors as they are.
+bool is_offered(const ops::BoundNode& node, const tune::Tuner& tuner);
 
 /// Sets layouts and inserts reorder steps, and gives the inputs of channels-last concatenations the strides of their slices
 /// where every kernel that touches them takes strides, so that nothing is copied. A step's images are channels-last only where

@@ -59,7 +59,7 @@ void Planner::choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* acce
 PlannedSegment Planner::plan(const Environment& known, Measure measure, std::span<const CacheForm> caches,
                              const Segment* before) const {
   const bool remembers = context_->target.is_host && !accepted_.empty();
-  if (!context_->target.is_host) return plan(known, measure, caches, before, nullptr);
+  if (!context_->target.is_host || !context_->remembers) return plan(known, measure, caches, before, nullptr);
   try {
     return plan(known, measure, caches, before, &accepted_);
   } catch (const Error& e) {
@@ -86,7 +86,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
     fused_.apply(s, *context_, may_measure);
     clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
-  joined_.apply(s, *context_, may_measure, optimize);
+  joined_.apply(s, *context_, may_measure, optimize, accepted);
   if (optimize && !target.is_host) gated_.apply(s, *context_, may_measure);
   if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");

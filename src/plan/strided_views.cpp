@@ -30,7 +30,8 @@ class ViewPass {
       const bool dynamic = step.kind == StepKind::dynamic || step.kind == StepKind::control;
       for (TensorIndex t : step.inputs) {
         if (t == absent) continue;
-        readers_[static_cast<size_t>(t)].insert(i);
+        std::vector<size_t>& readers = readers_[static_cast<size_t>(t)];
+        if (readers.empty() || readers.back() != i) readers.push_back(i);
         fixed_[static_cast<size_t>(t)] = fixed_[static_cast<size_t>(t)] || dynamic;
       }
       for (TensorIndex t : step.outputs) {
@@ -54,25 +55,32 @@ class ViewPass {
       if (s_.steps[i].kind == StepKind::kernel && moves(s_.steps[i])) place(i);
   }
 
-  /// read_in_place(): where movers become views as well, and where they copy.
-  std::optional<std::vector<size_t>> read_in_place(size_t i) {
+  std::optional<ReadInPlace> read_in_place(size_t split) {
     double least = INFINITY;
-    bool copying = false;
-    for (bool copy : {false, true}) {
+    Movers movers = Movers::become_views;
+    for (const Movers how : {Movers::become_views, Movers::copy}) {
       Change c;
-      movers_copy_ = copy;
-      const double with = forwards(i, c) ? cost(c.touched) : INFINITY;
+      const double with = reads_in_place(split, how, c) ? cost(c.touched) : INFINITY;
       take_back(c);
-      if (with < least) least = with, copying = copy;
+      if (with < least) least = with, movers = how;
     }
     if (std::isinf(least)) return std::nullopt;
     Change c;
-    movers_copy_ = copying;
-    forwards(i, c);
-    std::vector<size_t> readers;
+    reads_in_place(split, movers, c);
+    ReadInPlace made{{}, movers};
     for (size_t t : c.touched)
-      if (t != i && (s_.steps[t].kind == StepKind::kernel || c.views.contains(t))) readers.push_back(t);
-    return readers;
+      if (t != split && (s_.steps[t].kind == StepKind::kernel || c.views.contains(t))) made.readers.push_back(t);
+    return made;
+  }
+
+  bool read_in_place(size_t split, Movers movers, const std::function<bool(const Step&, const ops::BoundNode&)>& runs) {
+    Change c;
+    const auto run = [&](size_t i) {
+      return s_.steps[i].kind != StepKind::kernel || runs(s_.steps[i], bound_node(s_, s_.steps[i], nullptr));
+    };
+    if (reads_in_place(split, movers, c) && std::ranges::all_of(c.touched, run)) return true;
+    take_back(c);
+    return false;
   }
 
  private:
@@ -124,6 +132,11 @@ class ViewPass {
   }
   bool is_fixed(TensorIndex t) const { return fixed_[static_cast<size_t>(t)]; }
 
+  bool reads_in_place(size_t split, Movers movers, Change& c) {
+    movers_copy_ = movers == Movers::copy;
+    return forwards(split, c);
+  }
+
   /// Makes the step a view of its input, and those that move its outputs on.
   bool forwards(size_t i, Change& c) {
     Step& step = s_.steps[i];
@@ -154,7 +167,7 @@ class ViewPass {
 
   /// Gives `t`, which only `reader` reads, these strides, and those before it that only move data.
   bool backwards(TensorIndex t, size_t reader, const Shape& strides, Change& c) {
-    if (is_fixed(t) || readers_[static_cast<size_t>(t)] != std::set{reader}) return false;
+    if (is_fixed(t) || readers_[static_cast<size_t>(t)] != std::vector{reader}) return false;
     const size_t maker = makers_[static_cast<size_t>(t)];
     if (maker == none) return false;
     Step& step = s_.steps[maker];
@@ -227,10 +240,10 @@ class ViewPass {
 
   Segment& s_;
   const tune::Tuner& tuner_;
-  bool movers_copy_ = false;               // what moves a view's elements on stays a kernel
-  std::vector<size_t> makers_;             // by tensor; none: not made here
-  std::vector<std::set<size_t>> readers_;  // by tensor: steps
-  std::vector<bool> fixed_;                // by tensor
+  bool movers_copy_ = false;                  // what moves a view's elements on stays a kernel
+  std::vector<size_t> makers_;                // by tensor; none: not made here
+  std::vector<std::vector<size_t>> readers_;  // by tensor: steps, in order
+  std::vector<bool> fixed_;                   // by tensor
 };
 
 }  // namespace
@@ -239,8 +252,13 @@ void assign_views(Segment& s, const tune::Tuner& tuner) { ViewPass(s, tuner).run
 
 void assign_views(Segment& s, std::span<const size_t> steps, const tune::Tuner& tuner) { ViewPass(s, tuner).run(steps); }
 
-std::optional<std::vector<size_t>> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner) {
+std::optional<ReadInPlace> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner) {
   return ViewPass(s, tuner).read_in_place(split);
+}
+
+bool read_in_place(Segment& s, size_t split, Movers movers, const tune::Tuner& tuner,
+                   const std::function<bool(const Step&, const ops::BoundNode&)>& runs) {
+  return ViewPass(s, tuner).read_in_place(split, movers, runs);
 }
 
 }  // namespace smelt::plan

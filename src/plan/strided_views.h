@@ -2,6 +2,8 @@
 // follow strides.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,9 +25,23 @@ void assign_views(Segment& s, const tune::Tuner& tuner);
 /// The same for these steps alone, where they only move data.
 void assign_views(Segment& s, std::span<const size_t> steps, const tune::Tuner& tuner);
 
+/// What becomes of steps that only move the outputs of a Split on which its readers read in place.
+enum class Movers : uint8_t { become_views, copy };
+
+/// What read_in_place made.
+struct ReadInPlace {
+  std::vector<size_t> readers;  // the kernel steps that read otherwise now
+  Movers movers;
+};
+
 /// Makes views of the outputs of the step at `split`, a Split, which their readers follow by strides; what only moves them on
-/// becomes a view too, or copies out of them, whichever is estimated to cost less. Returns the kernel steps that read otherwise
-/// afterwards; nothing, with the segment as it was, where some reader follows no strides.
-std::optional<std::vector<size_t>> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner);
+/// becomes a view too, or copies out of them, whichever is estimated to cost less. Nothing, with the segment as it was, where
+/// some reader follows no strides.
+std::optional<ReadInPlace> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner);
+
+/// The same where that was decided before, for other extents: false, with the segment as it was, where `runs` says that no
+/// kernel takes a step's tensors then.
+bool read_in_place(Segment& s, size_t split, Movers movers, const tune::Tuner& tuner,
+                   const std::function<bool(const Step&, const ops::BoundNode&)>& runs);
 
 }  // namespace smelt::plan

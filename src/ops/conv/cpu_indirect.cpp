@@ -17,6 +17,7 @@
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
+#include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::ops::conv {
@@ -260,10 +261,10 @@ void offer_indirect(const Request& r, Offer& offer) {
   const Problem& p = r.problem;
   if (p.group > 1 && p.w[1] == 1 && p.y[1] == p.group) return;  // depthwise, which has kernels of its own
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
-  constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
+  const double flops_per_us = 90e3 * igemm::rate();  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
   // Groups of few columns fill a part of a tile.
   const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
-  const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_floats(1, n)) : 1;
+  const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
   offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() * p.inside() / flops_per_us / filled / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);

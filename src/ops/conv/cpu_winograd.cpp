@@ -231,7 +231,7 @@ std::optional<Refusal> rejects(const Request& r) {
 double estimate_us(const Problem& p, int threads) {
   const WinogradPlan s = winograd_plan(p, p.channels(), threads);
   const double pairs = static_cast<double>(positions * p.channels()) * static_cast<double>(p.outputs());
-  const double products = 2 * pairs * static_cast<double>(s.tiles) / 80e3;
+  const double products = 2 * pairs * static_cast<double>(s.tiles) / (80e3 * igemm::rate());
   const double transforms = static_cast<double>(s.tiles * positions * (p.channels() + p.outputs())) / 3e3;
   return 3 + std::max(products + transforms, 4 * pairs / 12e3) / threads;
 }

@@ -41,16 +41,20 @@ void winograd_multiply(const igemm::Tiles& tiles, const WinogradProduct& p, std:
                        int64_t columns) {
   int64_t k = 0;
   for (const int32_t& length : parts) {
-    for (int64_t j = 0; j < columns; j += tile_columns) {
-      const int64_t width = p.outputs - column - j <= 8 ? 8 : tile_columns;
+    const auto width_at = [&](int64_t j) { return p.outputs - column - j <= 8 ? 8 : tile_columns; };
+    const auto panel_at = [&](int64_t j) { return p.weights + (column + j) * p.depth + k * width_at(j); };
+    int64_t panels = 0;
+    for (int64_t j = 0; j < columns; j += panels * tile_columns) {
+      panels = std::min<int64_t>(tiles.most_panels(), divide_up(columns - j, tile_columns));
       igemm::Tile tile{};
       tile.lengths = &length;
       tile.parts = 1;
-      tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, p.outputs - column - j));
-      tile.b = p.weights + (column + j) * p.depth + k * width;
+      tile.columns = static_cast<int32_t>(std::min(panels * tile_columns, p.outputs - column - j));
+      tile.b = panel_at(j);
+      if (panels == 2) tile.beside = panel_at(j + tile_columns);
       tile.resume = k > 0;
       tile.sums_stride = p.slice;
-      igemm::for_tiles(tiles, tile, width == tile_columns, p.tiles,
+      igemm::for_tiles(tiles, tile, width_at(j) == tile_columns, p.tiles,
                        [&](int64_t first, int rows, igemm::TileRows& at, igemm::Tile& own) {
                          for (int r = 0; r < rows; ++r) at.a[r] = p.input + (first + r) * p.depth + k;
                          own.rows = at.a;

@@ -4,7 +4,7 @@
 #include "ops/core/align.h"
 #include "ops/core/key.h"
 #include "ops/cpu/convert.h"
-#include "ops/cpu/igemm/igemm.h"
+#include "ops/cpu/igemm/tiles.h"
 #include "ops/matmul/cpu_indirect_rows.h"
 #include "ops/matmul/offer.h"
 
@@ -86,7 +86,8 @@ void offer_indirect(const Request& r, Offer& offer) {
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz, measured: 93 GFLOP/s, and 12 GB/s of B from memory where few rows reuse it.
-  constexpr double flops_per_us = 93e3, bytes_per_us = 12e3;
+  constexpr double bytes_per_us = 12e3;
+  const double flops_per_us = 93e3 * igemm::rate();
   const double compute = p.flops() / flops_per_us,
                memory = 4.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "packed", 2 + std::max(compute, memory) / r.threads,

@@ -39,13 +39,15 @@ int64_t sums_bytes(const Schedule& s) {
   return s.block_tiles * tile_rows * stride * static_cast<int64_t>(sizeof(float));
 }
 
-/// A panel of B of one block of K, widened.
+/// Elements of block i of K.
+int64_t block_length(const Schedule& s, size_t i) { return (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]; }
+
+/// A tile's panels of B of one block of K, widened.
 int64_t panel_bytes(const Schedule& s) {
   if (!s.narrow) return 0;
   int64_t longest = 0;
-  for (size_t i = 0; i < s.block_k.size(); ++i)
-    longest = std::max(longest, (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]);
-  return round_up(longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
+  for (size_t i = 0; i < s.block_k.size(); ++i) longest = std::max(longest, block_length(s, i));
+  return round_up(pair_tiles().most_panels() * longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
 }
 
 int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s) + round_up(s.row_bytes, 64); }
@@ -66,6 +68,16 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
   for (int n = 0; n < count; ++n, walk.next()) to[n] = base + walk.offset();
 }
 
+/// Where one block of K of the panel at `column` of group `group` lies; `slot`: of the scratch memory for widened ones.
+const float* panel_of(const Schedule& s, const Run& r, size_t block, int64_t group, int64_t column, int64_t slot,
+                      const Scratch& scratch) {
+  const int64_t width = panel_width(s.n, column), k = block_length(s, block);
+  if (!s.narrow) return r.b + group * packed_floats(s.k, s.n) + column * s.k + s.block_k[block] * width;
+  int16_t* to = scratch.panel + 2 * slot * k * tile_columns;
+  avx2::widen_pairs(to, reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width), 2 * k * width);
+  return reinterpret_cast<const float*>(to);
+}
+
 /// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
 void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
   const Tiles tiles = r.integer ? pair_tiles() : s.quads ? quad_tiles() : float_tiles();
@@ -75,28 +87,23 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
   const size_t blocks = s.blocks.size() - 1;
   for (size_t block = 0; block < blocks; ++block) {
     const bool last = block + 1 == blocks;
-    for (int64_t j = 0; j < t.columns; j += tile_columns) {
+    int64_t panels = 0;
+    for (int64_t j = 0; j < t.columns; j += panels * tile_columns) {
+      panels = std::min<int64_t>(tiles.most_panels(), divide_up(t.columns - j, tile_columns));
       const int64_t column = t.column + j, of_all = first_column + column;
-      const int64_t width = panel_width(s.n, column);
       Tile tile{};
       tile.lengths = s.lengths.data() + s.blocks[block];
       tile.parts = s.blocks[block + 1] - s.blocks[block];
-      tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, s.n - column));
+      tile.columns = static_cast<int32_t>(std::min(panels * tile_columns, s.n - column));
       tile.zeros = zeros ? zeros + t.group * s.group_step : nullptr;
-      if (s.narrow) {
-        const int64_t k = (block + 1 < blocks ? s.block_k[block + 1] : s.k) - s.block_k[block];
-        const int8_t* bytes = reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width);
-        avx2::widen_pairs(scratch.panel, bytes, 2 * k * width);
-        tile.b = reinterpret_cast<const float*>(scratch.panel);
-      } else {
-        tile.b = r.b + t.group * packed_floats(s.k, s.n) + column * s.k + s.block_k[block] * width;
-      }
+      tile.b = panel_of(s, r, block, t.group, column, 0, scratch);
+      if (panels == 2) tile.beside = panel_of(s, r, block, t.group, column + tile_columns, 1, scratch);
       tile.bias = r.bias ? r.bias + of_all : nullptr;
       tile.resume = block > 0;
       tile.sums_stride = stride;
       const bool stores = last && !r.finish;
       if (stores) tile.end = r.end;
-      for_tiles(tiles, tile, width == tile_columns, t.rows, [&](int64_t i, int rows, TileRows& at, Tile& own) {
+      for_tiles(tiles, tile, panel_width(s.n, column) == tile_columns, t.rows, [&](int64_t i, int rows, TileRows& at, Tile& own) {
         if (stores) {
           rows_of(*r.c_rows, t.row + i, rows, r.c + of_all, at.c);
           if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + of_all, at.residual);
@@ -153,9 +160,14 @@ std::vector<Part> split(std::span<const int64_t> source_lengths) {
   return parts;
 }
 
-int64_t packed_floats(int64_t k, int64_t n) {
+int64_t packed_columns(int64_t n) {
   const int64_t whole = n / tile_columns * tile_columns, left = n - whole;
-  return k * (whole + (left == 0 ? 0 : left <= 8 ? 8 : tile_columns));
+  return whole + (left == 0 ? 0 : left <= 8 ? 8 : tile_columns);
+}
+
+int64_t packed_floats(int64_t k, int64_t n) {
+  const int64_t columns = packed_columns(n);
+  return k * columns + columns % tile_columns;  // what a wide tile reads with the last row of a panel of 8
 }
 
 void pack(float* to, const float* from, std::span<const int64_t> row_offsets, int64_t column_stride, int64_t n) {
@@ -168,6 +180,7 @@ void pack(float* to, const float* from, std::span<const int64_t> row_offsets, in
       to += width;
     }
   }
+  std::fill_n(to, packed_floats(0, n), 0.0f);
 }
 
 Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads, int64_t groups) {
@@ -213,8 +226,10 @@ Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finish
     else
       row_blocks = std::min(tiles, row_blocks * 2);
   }
-  s.block_tiles = divide_up(tiles, row_blocks);
-  s.block_panels = std::min(divide_up(panels, column_blocks), group_panels);
+  // Wide tiles take two by two.
+  const auto whole = [](int64_t n) { return has_wide_tiles() && n > 1 ? round_up(n, 2) : n; };
+  s.block_tiles = whole(divide_up(tiles, row_blocks));
+  s.block_panels = std::min(whole(divide_up(panels, column_blocks)), group_panels);
   s.block_groups = std::max<int64_t>(1, divide_up(panels, column_blocks) / group_panels);
   return s;
 }

@@ -2,7 +2,7 @@
 // channels-last convolutions (a row is a pixel's channels, once for each tap) and convolutions over several inputs at once.
 // After "The Indirect Convolution Algorithm" (Dukhan, 2019), blocked as in "Anatomy of High-Performance Matrix
 // Multiplication" (Goto, van de Geijn, 2008): panels of 16 columns of B, packed; about 300 elements of K at a time, so that
-// a panel stays in the L1 cache while the rows of A go by; tiles of 6 × 16.
+// a panel stays in the L1 cache while the rows of A go by; tiles of 6 × 16, with AVX-512 of 12 × 32.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,12 @@ class Rows {
   }
 };
 
-/// B packed: panels of 16 columns (8 when no more are left), each with its rows of K one after the other; padded with zeros.
+/// B packed: panels of 16 columns (8 when no more are left), each with its rows of K one after the other; padded with zeros, and behind
+/// a panel of 8 so many elements as tiles of 16 columns read with its last row. The same for all instruction sets: those with wider
+/// registers take two panels at a time.
 int64_t packed_floats(int64_t k, int64_t n);
+/// The columns of its panels.
+int64_t packed_columns(int64_t n);
 /// B's element (k, n) is at from[row_offsets[k] + n * column_stride].
 void pack(float* to, const float* from, std::span<const int64_t> row_offsets, int64_t column_stride, int64_t n);
 

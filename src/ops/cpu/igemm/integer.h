@@ -1,6 +1,7 @@
 // Integer products through igemm: 16-bit pairs in, 32-bit sums out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/cpu/igemm/igemm.h"
@@ -19,6 +20,7 @@ template <class T, class F> void pack_pairs(T* to, int64_t k, int64_t n, F&& val
       }
     }
   }
+  std::fill_n(to, 2 * packed_floats(0, n), T{});
 }
 
 /// Widening a panel costs a multiplication or two for each of its elements: it pays with more rows than this.

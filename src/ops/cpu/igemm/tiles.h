@@ -3,17 +3,25 @@
 
 #include <algorithm>
 
+#include "expr/simd/isa.h"
 #include "ops/cpu/igemm/simd/tile.h"
 
 namespace smelt::ops::igemm {
 
 struct Tiles {
   const TileTable& one;
-  const WideTable* two;  // tiles two at a time; null: the CPU takes one
+  const WideTable* wide;  // used instead where there are any
+
+  /// Of a tile.
+  int most_panels() const { return wide ? 2 : 1; }
 };
-inline Tiles float_tiles() { return {avx2::tile_table(), avx2::wide_tile_table()}; }
+inline bool has_wide_tiles() { return simd::widest() == simd::Isa::avx512; }
+inline Tiles float_tiles() { return {avx2::tile_table(), has_wide_tiles() ? &avx512::wide_tile_table() : nullptr}; }
 inline Tiles quad_tiles() { return {avx2::quad_table(), nullptr}; }
-inline Tiles pair_tiles() { return {avx2::pair_table(), avx2::wide_pair_table()}; }
+inline Tiles pair_tiles() { return {avx2::pair_table(), has_wide_tiles() ? &avx512::wide_pair_table() : nullptr}; }
+
+/// How many times AVX2's rate the tiles of floats have here, of a whole product; for estimates.
+inline double rate() { return has_wide_tiles() ? 1.6 : 1; }
 
 /// Where the rows of a tile lie.
 struct TileRows {
@@ -22,23 +30,26 @@ struct TileRows {
   const float* residual[tile_rows];
 };
 
-/// Runs the tiles of `rows` rows and one panel, 16 columns wide where `is_whole`, else 8. `common`: what they share;
+/// Rows of the next wide tile. 13 to 15 are not left as 12 and a few: sums of 1 to 3 rows wait for each other.
+inline int64_t rows_at_once(int64_t left) {
+  constexpr int64_t most = 2 * tile_rows, few = 3;
+  return left > most && left <= most + few ? tile_rows : std::min(most, left);
+}
+
+/// Runs the tiles of `rows` rows and of `common`'s panels; of one, 16 columns wide where `is_whole`, else 8. `common`: what they share;
 /// place(i, count, rows, tile) sets the rest for rows [i, i + count), and may point the tile at `rows`.
 template <class Place> void for_tiles(const Tiles& tiles, const Tile& common, bool is_whole, int64_t rows, Place&& place) {
   Tile tile[2] = {common, common};
   TileRows at[2];
-  const auto count_from = [&](int64_t i) { return static_cast<int>(std::min<int64_t>(tile_rows, rows - i)); };
-  for (int64_t i = 0; i < rows; i += tile_rows) {
-    const int count = count_from(i);
-    place(i, count, at[0], tile[0]);
-    if (tiles.two && is_whole && i + tile_rows < rows) {
-      i += tile_rows;
-      const int second = count_from(i);
-      place(i, second, at[1], tile[1]);
-      tiles.two->run[second - 1](tile[0], tile[1]);
-    } else {
+  const auto place_at = [&](int64_t i, int64_t count, int which) { place(i, static_cast<int>(count), at[which], tile[which]); };
+  for (int64_t i = 0, count = 0; i < rows; i += count) {
+    count = tiles.wide ? rows_at_once(rows - i) : std::min<int64_t>(tile_rows, rows - i);
+    place_at(i, std::min<int64_t>(tile_rows, count), 0);
+    if (count > tile_rows) place_at(i + tile_rows, count - tile_rows, 1);
+    if (tiles.wide)
+      tiles.wide->run[count - 1][common.beside != nullptr](tile[0], tile[1]);
+    else
       tiles.one.run[count - 1][is_whole](tile[0]);
-    }
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu/igemm/simd/tile.h"
+#include "expr/simd/isa.h"
 #include "ops/cpu/integer/simd/rows.h"
 
 #define SMELT_WIDE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
@@ -91,7 +91,7 @@ SMELT_DEPTHWISE(by_dots, SMELT_WIDE_DOT, dotted)
 }  // namespace
 
 void (*wide_depthwise())(const DepthwisePixels& p) {
-  if (!wide_pair_table()) return nullptr;  // as products of pairs
+  if (simd::widest() != simd::Isa::avx512) return nullptr;
   return __builtin_cpu_supports("avx512vnni") ? by_dots : by_pairs;
 }
 

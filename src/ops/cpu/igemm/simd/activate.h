@@ -30,3 +30,24 @@ inline __attribute__((always_inline)) __m256 apply(__m256 x, const ops::igemm::E
 }
 
 }  // namespace smelt::avx2
+
+#ifdef __AVX512F__
+namespace smelt::avx512 {
+
+/// The same of 16 numbers.
+inline __attribute__((always_inline)) __m512 apply(__m512 x, const ops::igemm::Ending& end) {
+  using ops::igemm::Activation;
+  if (end.activation == Activation::clamp) {
+    x = _mm512_min_ps(_mm512_set1_ps(end.high), _mm512_max_ps(_mm512_set1_ps(end.low), x));
+  } else if (end.activation == Activation::hard_swish) {
+    const __m512 gate = _mm512_fmadd_ps(x, _mm512_set1_ps(1.0f / 6), _mm512_set1_ps(0.5f));
+    x = _mm512_mul_ps(x, _mm512_min_ps(_mm512_max_ps(gate, _mm512_setzero_ps()), _mm512_set1_ps(1.0f)));
+  }
+  if (!end.is_scaled) return x;
+  x = _mm512_mul_ps(x, _mm512_set1_ps(end.scale));
+  asm("" : "+v"(x));  // no multiply-add: the product is rounded, as in the program
+  return _mm512_add_ps(x, _mm512_set1_ps(end.shift));
+}
+
+}  // namespace smelt::avx512
+#endif

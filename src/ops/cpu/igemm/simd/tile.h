@@ -1,5 +1,5 @@
-// The inner kernel of matrix products and convolutions: a tile of up to 6 rows and 16 columns of C in registers, over the rows
-// of A wherever they lie. For *.simd.cpp sources and the driver (ops/cpu/igemm/igemm.h).
+// The inner kernel of matrix products and convolutions: a tile of up to 6 rows and 16 columns of C in registers (with AVX-512: 12 and
+// 32), over the rows of A wherever they lie. For *.simd.cpp sources and the driver (ops/cpu/igemm/igemm.h).
 #pragma once
 
 #include <cstdint>
@@ -45,10 +45,11 @@ struct Tile {
   const int32_t* lengths;    // [parts]: elements of K in each part
   const float* zeros;        // parts whose rows all begin here add nothing and are left out; null: none
   int32_t parts;
-  int32_t columns;    // 1 … 16; B's panel is 8 wide up to 8, else 16
-  const float* b;     // the panel: one row of 8 or 16 for each element of K
-  const float* bias;  // 16 values to start from; null: 0
-  float* sums;        // [rows], sums_stride apart: where an earlier part of K left its sums, or where to leave them
+  int32_t columns;      // 1 … 16 of each panel; the last one is 8 wide up to 8, else 16
+  const float* b;       // the panel: one row of 8 or 16 for each element of K
+  const float* beside;  // the panel to its right, for WideTable's tiles of two; null: none
+  const float* bias;    // 16 values for each panel to start from; null: 0
+  float* sums;          // [rows], sums_stride apart: where an earlier part of K left its sums, or where to leave them
   int64_t sums_stride;
   bool resume;                   // start from sums
   float* const* c;               // [rows]: where each row of C begins; null: leave the sums instead
@@ -61,9 +62,11 @@ struct TileTable {
   void (*run[tile_rows][2])(const Tile&);
 };
 
-/// Two tiles of 16 columns that differ in where their rows, sums and results lie: the first of 6 rows, the second of 1 … 6.
+/// Tiles of 1 … 12 rows: those from the seventh on are the second tile's, which differs in where its rows, sums and results lie. Panels
+/// of 8 columns are read, summed and left as if they had 16: behind each lie as many elements as that takes (packed_floats).
+/// [rows - 1][0]: one panel, [1]: two.
 struct WideTable {
-  void (*run[tile_rows])(const Tile& first, const Tile& second);
+  void (*run[2 * tile_rows][2])(const Tile& first, const Tile& second);
 };
 
 }  // namespace smelt::ops::igemm
@@ -76,9 +79,11 @@ const ops::igemm::TileTable& quad_table();
 /// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
 /// `sums`.
 const ops::igemm::TileTable& pair_table();
-/// Two tiles of tile_table or pair_table at once, the same bit for bit; null where the CPU has no AVX-512.
-const ops::igemm::WideTable* wide_tile_table();
-const ops::igemm::WideTable* wide_pair_table();
 /// to[i] = from[i]; n is a multiple of 16.
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n);
 }  // namespace smelt::avx2
+namespace smelt::avx512 {
+/// What avx2's tile_table and pair_table give, bit for bit.
+const ops::igemm::WideTable& wide_tile_table();
+const ops::igemm::WideTable& wide_pair_table();
+}  // namespace smelt::avx512

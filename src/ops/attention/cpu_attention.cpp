@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "base/value_of.h"
 #include "expr/cpu.h"
+#include "expr/simd/widest.h"
 #include "ops/attention/offer.h"
 #include "ops/attention/shape.h"
 #include "ops/attention/simd/kernel.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 
@@ -23,13 +25,44 @@ constexpr int64_t longest_strip = 48;
 constexpr int64_t few_queries = 3;  // packing the keys and values takes as long as reading them some times
 constexpr int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-const AttentionSimd& simd_kernels() { return simd::best() == simd::Isa::avx2 ? avx2::attention_simd() : base::attention_simd(); }
+const AttentionSimd& simd_kernels() {
+  return simd::widest_of(base::attention_simd, avx2::attention_simd, avx512::attention_simd);
+}
+
+/// AttentionSimd::product by the tiles of other products.
+void product_by_tiles(const float* a, int64_t lda, int64_t rows, int64_t k, const float* b, int64_t panels, float* c,
+                      int64_t ldc) {
+  using igemm::tile_columns;
+  constexpr int64_t block = 256;  // of K: parts of the panels of a tile stay in the L1 cache
+  const igemm::Tiles tiles = igemm::float_tiles();
+  for (int64_t from = 0; from == 0 || from < k; from += block) {
+    const int32_t length = static_cast<int32_t>(std::min(block, k - from));
+    int64_t count = 0;
+    for (int64_t p = 0; p < panels; p += count) {
+      count = std::min<int64_t>(tiles.most_panels(), panels - p);
+      igemm::Tile tile{};
+      tile.lengths = &length;
+      tile.parts = 1;
+      tile.columns = static_cast<int32_t>(count * tile_columns);
+      tile.b = b + (p * k + from) * tile_columns;
+      if (count == 2) tile.beside = tile.b + k * tile_columns;
+      tile.resume = from > 0;
+      tile.sums_stride = ldc;
+      igemm::for_tiles(tiles, tile, true, rows, [&](int64_t first, int in_tile, igemm::TileRows& at, igemm::Tile& own) {
+        for (int r = 0; r < in_tile; ++r) at.a[r] = a + (first + r) * lda + from;
+        own.rows = at.a;
+        own.sums = c + first * ldc + p * tile_columns;
+      });
+    }
+  }
+}
 
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const BoundNode& b, int threads)
       : s_(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape),
         simd_(simd_kernels()),
+        product_(simd_.product ? simd_.product : product_by_tiles),
         type_(required_float_kind(b.outputs[0].type)),
         bytes_(type_ == FloatKind::f32 ? 4 : 2),
         threads_(threads) {
@@ -44,8 +77,9 @@ class AttentionKernel final : public Kernel {
     }
     score_stride_ = up(s_.keys);
     value_stride_ = up(s_.value_depth);
-    strip_ = std::clamp(strip_bytes / 4 / std::max<int64_t>(score_stride_, 1) / simd_.tile_rows * simd_.tile_rows,
-                        simd_.tile_rows, longest_strip);
+    constexpr int64_t whole_tiles = 2 * igemm::tile_rows;
+    strip_ =
+        std::clamp(strip_bytes / 4 / std::max<int64_t>(score_stride_, 1) / whole_tiles * whole_tiles, whole_tiles, longest_strip);
     // Whole heads to a task where there are enough of them; otherwise each head's rows are split, and packed for each part.
     const int64_t pairs = s_.batch * s_.heads, wanted = 4 * threads_;
     parts_ = pairs >= wanted || threads_ == 1 ? 1
@@ -103,12 +137,12 @@ class AttentionKernel final : public Kernel {
       for (int64_t r = 0; r < rows; ++r)
         simd_.load_scaled(type_, at(b.inputs[0], 0, batch, head, row + r), s_.depth, static_cast<float>(s_.scale),
                           queries + r * s_.depth);
-      if (packs_) simd_.product(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
+      if (packs_) product_(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
       for (int64_t r = 0; !packs_ && r < rows; ++r)
         simd_.dots(type_, queries + r * s_.depth, k, strides_[1][2], s_.keys, s_.depth, scores + r * score_stride_);
       if (evaluator_) apply_program(b, batch, head, row, rows, scores, scratch + floats_ * 4);
       simd_.softmax(scores, score_stride_, rows, s_.keys, factors, s_.nan_guard);
-      if (packs_) simd_.product(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
+      if (packs_) product_(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
       for (int64_t r = 0; !packs_ && r < rows; ++r)
         simd_.weigh(type_, scores + r * score_stride_, v, strides_[2][2], s_.keys, s_.value_depth, sums + r * value_stride_);
       for (int64_t r = 0; r < rows; ++r)
@@ -137,6 +171,7 @@ class AttentionKernel final : public Kernel {
 
   AttentionShape s_;
   const AttentionSimd& simd_;
+  decltype(AttentionSimd::product) product_;
   FloatKind type_;
   int64_t bytes_;
   int threads_;
@@ -169,11 +204,12 @@ void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offe
   const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
   const double flops =
       2.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys) * static_cast<double>(s.depth + s.value_depth);
-  offer.candidates.push_back({"cpu", "", 5 + flops / 5e4 / machine.threads, [b, node = *b.node, threads = machine.threads] {
-                                BoundNode bound = b;
-                                bound.node = &node;
-                                return std::make_unique<AttentionKernel>(bound, threads);
-                              }});
+  offer.candidates.push_back(
+      {"cpu", "", 5 + flops / (5e4 * igemm::rate()) / machine.threads, [b, node = *b.node, threads = machine.threads] {
+         BoundNode bound = b;
+         bound.node = &node;
+         return std::make_unique<AttentionKernel>(bound, threads);
+       }});
 }
 
 }  // namespace smelt::ops

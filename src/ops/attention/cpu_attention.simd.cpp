@@ -1,5 +1,3 @@
-// Tiles of 6 rows by two registers of columns: 12 sums stay in registers while one row of B and six elements of A go by, so that
-// both FMA units are busy ("Anatomy of High-Performance Matrix Multiplication", Goto and van de Geijn, 2008).
 #include "ops/attention/simd/kernel.h"
 
 #include "expr/simd/math.h"
@@ -11,8 +9,7 @@ namespace {
 
 using ops::FloatKind;
 
-constexpr int64_t panel = 2 * lanes, tile_rows = 6;
-constexpr int64_t k_block = 256;  // a panel's part of 256 rows is 16 KB: it stays in the L1 cache
+constexpr int64_t panel = lanes == 4 ? 8 : 16;
 
 /// n (at most a panel) elements, zeros behind them.
 template <class H> SMELT_INLINE void load_panel(const H* from, int64_t n, float* to) {
@@ -23,18 +20,20 @@ template <class H> SMELT_INLINE void load_panel(const H* from, int64_t n, float*
 void pack_transposed(FloatKind t, const void* data, int64_t stride, int64_t n, int64_t k, float* to) {
   with_float_type(t, [&]<class H>(const H*) {
     const H* from = static_cast<const H*>(data);
-    for (int64_t j = 0; j < n; j += panel, to += k * panel) {
-      const int64_t columns = n - j < panel ? n - j : panel;
-      for (int64_t c = 0; c < panel; ++c) {
-        const H* row = from + (j + c) * stride;
+    for (int64_t j = 0; j < n; j += panel, to += k * panel)
+      for (int64_t first = 0; first < panel; first += lanes) {
+        const int64_t columns = n - j - first;  // that there are
         for (int64_t i = 0; i < k; i += lanes) {
           const int64_t count = k - i < lanes ? k - i : lanes;
-          float v[lanes] = {};
-          if (c < columns) store(v, count == lanes ? load(row + i) : load_first(row + i, count));
-          for (int64_t e = 0; e < count; ++e) to[(i + e) * panel + c] = v[e];
+          F32 v[lanes];
+          SMELT_UNROLL
+          for (int64_t c = 0; c < lanes; ++c) v[c] = c < columns ? get(from + (j + first + c) * stride + i, count) : F32(0);
+          transpose(v);
+          SMELT_UNROLL
+          for (int64_t e = 0; e < lanes; ++e)
+            if (e < count) store(to + (i + e) * panel + first, v[e]);
         }
       }
-    }
   });
 }
 
@@ -62,6 +61,7 @@ void store_scaled(FloatKind t, const float* from, int64_t n, float factor, void*
   });
 }
 
+#ifndef __AVX2__
 /// C [rows, panel] (+)= A [rows, k] · B [k, panel].
 template <int rows> void tile(const float* a, int64_t lda, int64_t k, const float* b, float* c, int64_t ldc, bool add) {
   F32 left[rows], right[rows];
@@ -84,6 +84,7 @@ template <int rows> void tile(const float* a, int64_t lda, int64_t k, const floa
 }
 
 void product(const float* a, int64_t lda, int64_t rows, int64_t k, const float* b, int64_t panels, float* c, int64_t ldc) {
+  constexpr int64_t tile_rows = 6, k_block = 256;  // a panel's part of 256 rows stays in the L1 cache
   using Tile = void (*)(const float*, int64_t, int64_t, const float*, float*, int64_t, bool);
   static constexpr Tile tiles[] = {nullptr, tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
   for (int64_t from = 0; from == 0 || from < k; from += k_block) {
@@ -95,6 +96,7 @@ void product(const float* a, int64_t lda, int64_t rows, int64_t k, const float* 
       }
   }
 }
+#endif
 
 void dots(FloatKind t, const float* q, const void* keys, int64_t stride, int64_t n, int64_t k, float* scores) {
   with_float_type(t, [&]<class H>(const H*) {
@@ -168,8 +170,10 @@ void softmax(float* scores, int64_t stride, int64_t rows, int64_t n, float* fact
   }
 }
 
-constexpr ops::AttentionSimd table = {panel,   tile_rows, pack_transposed, pack,    load_scaled,
-                                      product, dots,      weigh,           softmax, store_scaled};
+#ifdef __AVX2__
+constexpr auto product = nullptr;
+#endif
+constexpr ops::AttentionSimd table = {panel, pack_transposed, pack, load_scaled, product, dots, weigh, softmax, store_scaled};
 
 }  // namespace
 

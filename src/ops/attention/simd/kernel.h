@@ -10,8 +10,7 @@ namespace smelt::ops {
 using simd::FloatKind;  // of q, k, v and y
 
 struct AttentionSimd {
-  int64_t panel;      // columns of a packed panel
-  int64_t tile_rows;  // rows of a register tile
+  int64_t panel;  // columns of a packed panel
 
   /// B^T [n, k] (rows `stride` apart) into panels of [k][panel], zeros beyond n.
   void (*pack_transposed)(FloatKind t, const void* from, int64_t stride, int64_t n, int64_t k, float* to);
@@ -19,7 +18,8 @@ struct AttentionSimd {
   void (*pack)(FloatKind t, const void* from, int64_t stride, int64_t k, int64_t n, float* to);
   /// to[i] = factor · from[i].
   void (*load_scaled)(FloatKind t, const void* from, int64_t n, float factor, float* to);
-  /// C [rows, panels · panel] = A [rows, k] · B; panels of B are k rows long. lda and ldc in floats.
+  /// C [rows, panels · panel] = A [rows, k] · B; panels of B are k rows long. lda and ldc in floats. Null where the tiles of
+  /// ops/cpu/igemm do it, whose panels these are.
   void (*product)(const float* a, int64_t lda, int64_t rows, int64_t k, const float* b, int64_t panels, float* c, int64_t ldc);
   /// scores[j] = q · row j of n keys (`stride` apart), k elements each: for a query whose keys no other one reads packed.
   void (*dots)(FloatKind t, const float* q, const void* keys, int64_t stride, int64_t n, int64_t k, float* scores);
@@ -38,5 +38,8 @@ namespace smelt::base {
 const ops::AttentionSimd& attention_simd();
 }
 namespace smelt::avx2 {
+const ops::AttentionSimd& attention_simd();
+}
+namespace smelt::avx512 {
 const ops::AttentionSimd& attention_simd();
 }

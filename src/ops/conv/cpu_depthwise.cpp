@@ -1,8 +1,9 @@
-// Depthwise convolution of floats over channels-last images: one channel a group, eight channels at a time. Extents are read at
+// Depthwise convolution of floats over channels-last images: one channel a group, a register of channels at a time. Extents are read at
 // run time: preparing it packs the weights, once for all shapes.
 #include <algorithm>
 #include <vector>
 
+#include "expr/simd/isa.h"
 #include "ops/conv/offer.h"
 #include "ops/conv/simd/depthwise.h"
 #include "ops/core/align.h"
@@ -13,6 +14,10 @@
 
 namespace smelt::ops::conv {
 namespace {
+
+const DepthwiseTable& table() {
+  return simd::widest() == simd::Isa::avx512 ? avx512::depthwise_table() : avx2::depthwise_table();
+}
 
 /// The taps of a window along one axis that lie inside the image.
 struct Inside {
@@ -32,7 +37,7 @@ class Depthwise final : public Kernel {
         x_input_(r.at.x),
         x_(memory_strides(r.node.inputs[r.at.x])),
         y_(memory_strides(r.node.outputs[0])),
-        padded_((p_.y[1] + depthwise_lanes - 1) / depthwise_lanes * depthwise_lanes),
+        padded_((p_.y[1] + depthwise_padding - 1) / depthwise_padding * depthwise_padding),
         epilogue_(r.node, r.at.operands, 1, bias(r.node, r.at)) {
     bias_ = epilogue_.bias();
     if (!bias_.empty()) bias_.resize(static_cast<size_t>(std::max<int64_t>(padded_, static_cast<int64_t>(bias_.size()))), 0.0f);
@@ -116,7 +121,7 @@ class Depthwise final : public Kernel {
 
   /// Pixels [begin, end) of the line; the first one's results go to `y`.
   void run_pixels(const DepthwiseSpan& line, int64_t begin, int64_t end, float* y, const float* residual) const {
-    const auto run = avx2::depthwise_table().run;
+    const auto run = table().run;
     for (int64_t x = begin; x < end;) {
       DepthwiseSpan s = line;
       const int64_t at = x * p_.stride[1] - p_.pad_begin[1];

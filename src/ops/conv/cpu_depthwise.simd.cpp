@@ -7,54 +7,77 @@
 #include "ops/cpu/igemm/simd/activate.h"
 #include "ops/cpu/igemm/simd/sums.h"
 
-namespace smelt::avx2 {
+namespace smelt::SMELT_ISA {
 namespace {
 
-using ops::conv::depthwise_lanes;
+using ops::conv::depthwise_padding;
 using ops::conv::DepthwiseSpan;
 using ops::conv::DepthwiseTable;
 
-/// All eight channels from `c` on, or (not `whole`) as many as are left.
+#ifdef __AVX512F__
+using Register = __m512;
+using Mask = __mmask16;
+inline Register load(const float* p) { return _mm512_loadu_ps(p); }
+inline Register load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+inline void store(float* p, Register v) { _mm512_storeu_ps(p, v); }
+inline void store(float* p, Mask m, Register v) { _mm512_mask_storeu_ps(p, m, v); }
+inline Register add(Register a, Register b) { return _mm512_add_ps(a, b); }
+inline Register fma(Register a, Register b, Register c) { return _mm512_fmadd_ps(a, b, c); }
+inline Mask lanes_below(int64_t n) { return static_cast<Mask>((1u << n) - 1); }
+#else
+using Register = __m256;
+using Mask = __m256i;
+inline Register load(const float* p) { return _mm256_loadu_ps(p); }
+inline Register load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
+inline void store(float* p, Register v) { _mm256_storeu_ps(p, v); }
+inline void store(float* p, Mask m, Register v) { _mm256_maskstore_ps(p, m, v); }
+inline Register add(Register a, Register b) { return _mm256_add_ps(a, b); }
+inline Register fma(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
+#endif
+/// Channels whose weights are loaded at once.
+constexpr int64_t channels_at_once = sizeof(Register) / sizeof(float);
+
+/// All of a register's channels from `c` on, or (not `whole`) as many as are left.
 template <bool whole> struct Lanes {
   int64_t c;
-  __m256i mask;
+  Mask mask;
 
-  explicit Lanes(const DepthwiseSpan& s, int64_t first)
-      : c(first), mask(whole ? __m256i{} : lanes_below(static_cast<int>(s.channels - first))) {}
-  __m256 load(const float* from) const { return whole ? _mm256_loadu_ps(from + c) : _mm256_maskload_ps(from + c, mask); }
-  void store(float* to, __m256 v) const {
+  Lanes(const DepthwiseSpan& s, int64_t first)
+      : c(first), mask(whole ? Mask{} : lanes_below(static_cast<int>(s.channels - first))) {}
+  Register load(const float* from) const { return whole ? SMELT_ISA::load(from + c) : SMELT_ISA::load(from + c, mask); }
+  void store(float* to, Register v) const {
     if (whole)
-      _mm256_storeu_ps(to + c, v);
+      SMELT_ISA::store(to + c, v);
     else
-      _mm256_maskstore_ps(to + c, mask, v);
+      SMELT_ISA::store(to + c, mask, v);
   }
 };
 
 template <int pixels, bool whole> inline __attribute__((always_inline)) void finish(const DepthwiseSpan& s,
                                                                                     const Lanes<whole>& lanes, int64_t first,
-                                                                                    const __m256* sums) {
+                                                                                    const Register* sums) {
 #pragma GCC unroll 8
   for (int p = 0; p < pixels; ++p) {
-    __m256 v = sums[p];
-    if (s.residual) v = _mm256_add_ps(v, lanes.load(s.residual + (first + p) * s.residual_step));
+    Register v = sums[p];
+    if (s.residual) v = add(v, lanes.load(s.residual + (first + p) * s.residual_step));
     lanes.store(s.y + (first + p) * s.y_step, apply(v, s.end));
   }
 }
 
-inline __m256 start(const DepthwiseSpan& s, int64_t c) { return s.bias ? _mm256_loadu_ps(s.bias + c) : _mm256_setzero_ps(); }
+inline Register start(const DepthwiseSpan& s, int64_t c) { return s.bias ? load(s.bias + c) : Register{}; }
 
 /// Windows of any form.
 template <int pixels, bool whole> void any_window(const DepthwiseSpan& s, int64_t c, int64_t first) {
   const Lanes<whole> lanes(s, c);
-  __m256 sums[pixels];
+  Register sums[pixels];
   std::fill_n(sums, pixels, start(s, lanes.c));
   const float* x = s.x + first * s.pixel_step;
   for (int64_t row = 0; row < s.rows; ++row) {
     for (int64_t tap = 0; tap < s.taps; ++tap) {
-      const __m256 w = _mm256_loadu_ps(s.w + row * s.w_row_step + tap * s.w_tap_step + lanes.c);
+      const Register w = load(s.w + row * s.w_row_step + tap * s.w_tap_step + lanes.c);
       const float* at = x + row * s.row_step + tap * s.tap_step;
 #pragma GCC unroll 8
-      for (int p = 0; p < pixels; ++p) sums[p] = _mm256_fmadd_ps(lanes.load(at + p * s.pixel_step), w, sums[p]);
+      for (int p = 0; p < pixels; ++p) sums[p] = fma(lanes.load(at + p * s.pixel_step), w, sums[p]);
     }
   }
   finish<pixels>(s, lanes, first, sums);
@@ -63,26 +86,26 @@ template <int pixels, bool whole> void any_window(const DepthwiseSpan& s, int64_
 /// Windows of so many taps a row whose pixels are `stride` taps apart: what a row reads is loaded once for all pixels.
 template <int taps, int stride, int pixels, bool whole> void known_window(const DepthwiseSpan& s, int64_t c, int64_t first) {
   const Lanes<whole> lanes(s, c);
-  __m256 sums[pixels];
+  Register sums[pixels];
   std::fill_n(sums, pixels, start(s, lanes.c));
   const float* x = s.x + first * s.pixel_step;
   for (int64_t row = 0; row < s.rows; ++row) {
-    __m256 w[taps];
+    Register w[taps];
 #pragma GCC unroll 8
-    for (int t = 0; t < taps; ++t) w[t] = _mm256_loadu_ps(s.w + row * s.w_row_step + t * s.w_tap_step + lanes.c);
+    for (int t = 0; t < taps; ++t) w[t] = load(s.w + row * s.w_row_step + t * s.w_tap_step + lanes.c);
     const float* at = x + row * s.row_step;
 #pragma GCC unroll 32
     for (int i = 0; i < (pixels - 1) * stride + taps; ++i) {
-      const __m256 v = lanes.load(at + i * s.tap_step);
+      const Register v = lanes.load(at + i * s.tap_step);
 #pragma GCC unroll 8
       for (int p = 0; p < pixels; ++p)
-        if (i - p * stride >= 0 && i - p * stride < taps) sums[p] = _mm256_fmadd_ps(v, w[i - p * stride], sums[p]);
+        if (i - p * stride >= 0 && i - p * stride < taps) sums[p] = fma(v, w[i - p * stride], sums[p]);
     }
   }
   finish<pixels>(s, lanes, first, sums);
 }
 
-/// Of the eight channels from `c` on, pixels from `first` on.
+/// Of the register's channels from `c` on, pixels from `first` on.
 using Window = void (*)(const DepthwiseSpan& s, int64_t c, int64_t first);
 
 /// `count` pixels at a time.
@@ -107,15 +130,15 @@ template <bool whole> struct Windows {
 void run(const DepthwiseSpan& s) {
   const Windows<true> whole(s);
   const Windows<false> rest(s);
-  // Two times eight channels, a line of the cache, pixel by pixel.
-  constexpr int64_t block = 2 * depthwise_lanes;
+  // The channels of a line of the cache, pixel by pixel.
+  constexpr int64_t block = depthwise_padding;
   for (int64_t begin = 0; begin < s.channels; begin += block) {
     const int64_t end = std::min(begin + block, s.channels);
     for (int64_t first = 0; first < s.pixels;) {
       int size = 0;
       while (first + counts[size] > s.pixels) ++size;
-      for (int64_t c = begin; c < end; c += depthwise_lanes)
-        (c + depthwise_lanes <= s.channels ? whole.of : rest.of)[size](s, c, first);
+      for (int64_t c = begin; c < end; c += channels_at_once)
+        (c + channels_at_once <= s.channels ? whole.of : rest.of)[size](s, c, first);
       first += counts[size];
     }
   }
@@ -128,5 +151,5 @@ const DepthwiseTable& depthwise_table() {
   return table;
 }
 
-}  // namespace smelt::avx2
+}  // namespace smelt::SMELT_ISA
 #endif

@@ -2,7 +2,7 @@
 // type: nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
 #include <fmt/core.h>
 
-#include "expr/simd/isa.h"
+#include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/parallel.h"
@@ -14,7 +14,7 @@
 namespace smelt::ops::matmul {
 namespace {
 
-const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skinny_table() : base::skinny_table(); }
+const SkinnyTable& table() { return simd::widest_of(base::skinny_table, avx2::skinny_table, avx512::skinny_table); }
 
 class SkinnyProduct final : public Kernel {
  public:

@@ -7,8 +7,8 @@
 
 namespace smelt::ops::conv {
 
-/// Channels whose weights are loaded at once: a tap's weights are padded to a multiple.
-inline constexpr int64_t depthwise_lanes = 8;
+/// A tap's weights are padded to a multiple of so many channels: those of a line of the cache, whatever the registers hold.
+inline constexpr int64_t depthwise_padding = 16;
 
 /// Output pixels of a line whose windows lie alike: the same rows and taps of the window are inside the image. Steps in elements.
 struct DepthwiseSpan {
@@ -35,5 +35,8 @@ struct DepthwiseTable {
 }  // namespace smelt::ops::conv
 
 namespace smelt::avx2 {
+const ops::conv::DepthwiseTable& depthwise_table();
+}
+namespace smelt::avx512 {
 const ops::conv::DepthwiseTable& depthwise_table();
 }

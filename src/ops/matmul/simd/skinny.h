@@ -28,3 +28,6 @@ const ops::matmul::SkinnyTable& skinny_table();
 namespace smelt::avx2 {
 const ops::matmul::SkinnyTable& skinny_table();
 }
+namespace smelt::avx512 {
+const ops::matmul::SkinnyTable& skinny_table();
+}

@@ -211,7 +211,7 @@ void take(PendingStep& p, const ops::Offer& offer, tune::Choice choice) {
 /// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it. With
 /// AVX-512 a library's code wins more by it (bench/results/cpu-avx512-2026-11-25.txt).
 bool is_short(const ops::Candidate& c) {
-  static const double most_us = __builtin_cpu_supports("avx512f") ? 120 : 1500;
+  static const double most_us = __builtin_cpu_supports("avx512f") ? 500 : 1500;
   return c.tactic != "reference" && c.estimate_us <= most_us;
 }
 

@@ -49,6 +49,7 @@ namespace {
 
 bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
 bool is_grid_sample(const Node& n) { return n.is("GridSample"); }
+bool is_affine_grid(const Node& n) { return n.is("AffineGrid"); }
 
 void offer_resize_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   for (const OfferTactics offer_tactic : cpu_resize_tactics) offer_tactic(b, machine, offer);
@@ -64,6 +65,7 @@ void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 constexpr OperatorTactics operators[] = {
     {.handles = is_resize, .cpu = offer_resize_cpu, .cuda = offer_resize_cuda, .by_float_inputs = true},
     {.handles = is_grid_sample, .cpu = offer_grid_sample_cpu, .cuda = offer_grid_sample_cuda},
+    {.handles = is_affine_grid, .cpu = offer_affine_grid_cpu, .cuda = nullptr},
 };
 
 }  // namespace

@@ -27,6 +27,8 @@ inline constexpr OfferTactics cpu_resize_tactics[] = {offer_nearest_cpu, offer_i
 
 void offer_grid_sample_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_grid.cpp
 
+void offer_affine_grid_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_affine_grid.cpp
+
 void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_nearest.cpp
 void offer_interpolation_cuda(const BoundNode& b, const Machine& machine,
                               Offer& offer);  // "cuda": cuda_resize.cpp, linear and cubic

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -185,16 +186,12 @@ void run_max_roi_pool(ComputeContext& ctx) {
                         bottom = inside(std::ceil((row + 1) * bin_h) + y0, height);
           const int64_t left = inside(std::floor(column * bin_w) + x0, width),
                         right = inside(std::ceil((column + 1) * bin_w) + x0, width);
-          T best{};
-          bool any = false;
-          for (int64_t i = top; i < bottom; ++i) {
-            for (int64_t j = left; j < right; ++j) {
-              const T v = map[i * width + j];
-              if (!any || v > best) best = v;
-              any = true;
-            }
-          }
-          *y++ = best;  // an empty bin is 0
+          const bool any = top < bottom && left < right;
+          T best = any ? -std::numeric_limits<T>::infinity() : T{};  // an empty bin is 0
+          for (int64_t i = top; i < bottom; ++i)
+            for (int64_t j = left; j < right; ++j)
+              if (const T v = map[i * width + j]; v > best) best = v;  // a NaN is none
+          *y++ = best;
         }
       }
     }

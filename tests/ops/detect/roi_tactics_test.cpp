@@ -46,5 +46,23 @@ TEST(RoiAlignTactics, name_a_region_that_takes_too_many_samples) {
   EXPECT_THAT([&] { run(t, o.candidates[0]); }, testing::ThrowsMessage<Error>(testing::HasSubstr("set sampling_ratio")));
 }
 
+TEST(MaxRoiPoolTactics, agree_over_types_sizes_and_regions) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const Shape& pooled : {Shape{1, 1}, Shape{3, 5}, Shape{7, 7}})
+      for (const int threads : {1, 3}) {
+        Trial t;
+        t.node.op = "MaxRoiPool";
+        t.node.attrs = {{"pooled_shape", pooled}, {"spatial_scale", 0.5f}};
+        Tensor x = random_tensor(DType::f32, {2, 5, 20, 24}, 1);
+        x.data<float>()[30] = std::numeric_limits<float>::quiet_NaN();
+        t.add(x.cast(type), false);
+        const std::vector<float> regions{0, 0,  0,  46, 38, 1, 3, 5, 30, 20, 0, -9, -9, 90, 90,
+                                         1, 60, 60, 70, 70, 0, 8, 8, 8,  8,  1, 30, 30, 4,  4};
+        t.add(Tensor::of<float>({6, 5}, regions).cast(type), false);
+        t.result(type, {6, 5, pooled[0], pooled[1]});
+        EXPECT_THAT(check(t, 0, threads), ElementsAre("cpu")) << name(type) << to_string(pooled);
+      }
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -98,7 +98,6 @@ class LossKernel final : public Kernel {
 }  // namespace
 
 void offer_loss_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (b.node->op != "SoftmaxCrossEntropyLoss") return;  // the other one reads an element of each sample
   const DType type = b.inputs[0].type, labels = b.inputs[1].type;
   if (type != DType::f32) return offer.refuse("cpu", Reason::wrong_type, "its type is {}; expected f32", name(type));
   if (labels != DType::i32 && labels != DType::i64) return offer.refuse("cpu", Reason::wrong_type, "labels of {}", name(labels));

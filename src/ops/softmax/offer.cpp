@@ -18,9 +18,13 @@ void offer_softmax_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
     offer.refuse("onednn", Reason::not_exact, "beside a NaN or an infinity its results are 0, not NaN");
 }
 
+void offer_losses_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  b.node->op == "SoftmaxCrossEntropyLoss" ? offer_loss_cpu(b, machine, offer) : offer_nll_loss_cpu(b, machine, offer);
+}
+
 constexpr OperatorTactics operators[] = {
     {is_softmax, offer_softmax_cpu, offer_softmax_cuda},
-    {is_loss, offer_loss_cpu, offer_loss_cuda},
+    {is_loss, offer_losses_cpu, offer_loss_cuda},
 };
 
 }  // namespace

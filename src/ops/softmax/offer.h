@@ -12,6 +12,7 @@ void offer_softmax_rows(const BoundNode& b, const Machine& machine, Offer& offer
 void offer_softmax_onednn(const BoundNode& b, const Machine& machine, Offer& offer);  // "onednn": cpu_onednn.cpp
 void offer_softmax_cuda(const BoundNode& b, const Machine& machine, Offer& offer);    // "cuda": cuda_softmax.cpp
 void offer_loss_cpu(const BoundNode& b, const Machine& machine, Offer& offer);        // "cpu": cpu_loss.cpp
+void offer_nll_loss_cpu(const BoundNode& b, const Machine& machine, Offer& offer);    // "cpu": cpu_nll_loss.cpp
 void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer);       // "cuda": cuda_loss.cpp
 
 }  // namespace smelt::ops

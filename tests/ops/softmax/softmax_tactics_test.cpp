@@ -86,5 +86,28 @@ TEST(SoftmaxTactics, show_what_is_no_number_in_the_whole_row) {
   }
 }
 
+TEST(NllLossTactics, agree_over_types_reductions_and_weights) {
+  for (const DType type : {DType::f32, DType::f64})
+    for (const char* reduction : {"mean", "sum", "none"})
+      for (const bool weighted : {false, true})
+        for (const bool ignores : {false, true})
+          for (const Shape& x : {Shape{1500, 7}, Shape{3, 7, 400, 2}})
+            for (const int threads : {1, 3}) {
+              Trial t;
+              t.node.op = "NegativeLogLikelihoodLoss";
+              t.node.attrs = {{"reduction", std::string(reduction)}};
+              if (ignores) t.node.attrs["ignore_index"] = int64_t{5};
+              t.add(random_tensor(type, x, 1), false);
+              Shape labels = x;
+              labels.erase(labels.begin() + 1);
+              Tensor l = Tensor::empty(DType::i64, labels);
+              for (int64_t i = 0; i < l.size(); ++i) l.data<int64_t>()[i] = i * 13 % 7;
+              t.add(threads == 1 ? l : l.cast(DType::i32), false);
+              if (weighted) t.add(random_tensor(type, {7}, 2, 0.1, 1), false);
+              t.result(type, std::string(reduction) == "none" ? labels : Shape{});
+              EXPECT_THAT(check(t, 1e-6, threads), testing::ElementsAre("cpu"));
+            }
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -1,4 +1,4 @@
-// Fourier transforms: operators and tactics.
+// Fourier transforms, and the windows and filters around them: operators and tactics.
 #pragma once
 
 #include "ops/core/facts.h"
@@ -7,6 +7,7 @@
 namespace smelt::ops {
 
 std::span<const OpRow> fourier_ops();  // DFT, STFT
+std::span<const OpRow> signal_ops();   // windows, MelWeightMatrix
 
 extern const TacticFamily signal_family;  // offer.cpp
 

@@ -1,17 +1,11 @@
 // Col2Im: columns of blocks added back into the image they were cut from.
+#include "ops/conv/col2im.h"
+
 #include "base/error.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/window.h"
 
 namespace smelt::ops {
-namespace {
-
-struct Blocks {
-  Shape image, places;
-  Window window;
-  int64_t channels = 0;
-};
 
 Blocks blocks_of(const Node& node, const Shape& x, const Shape& image, const Shape& block) {
   if (x.size() != 3) fail("input has shape {}, expected [N, C * block, L]", to_string(x));
@@ -24,8 +18,6 @@ Blocks blocks_of(const Node& node, const Shape& x, const Shape& image, const Sha
   b.channels = x[1] / taps;
   return b;
 }
-
-}  // namespace
 
 void infer_col2im(InferContext& c) {
   const auto image = c.ints(1), block = c.ints(2);

@@ -10,6 +10,7 @@ std::span<const OpRow> conv_ops();          // Conv, ConvInteger, ConvTranspose,
 std::span<const OpRow> qlinear_conv_ops();  // QLinearConv
 std::span<const OpRow> fused_conv_ops();    // ai.smelt's Conv, QLinearConv
 
-extern const TacticFamily conv_family;  // offer.cpp
+extern const TacticFamily conv_family;    // offer.cpp
+extern const TacticFamily col2im_family;  // cpu_col2im.cpp
 
 }  // namespace smelt::ops

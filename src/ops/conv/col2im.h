@@ -1,0 +1,17 @@
+// The geometry of Col2Im.
+#pragma once
+
+#include "ops/core/window.h"
+
+namespace smelt::ops {
+
+struct Blocks {
+  Shape image, places;
+  Window window;
+  int64_t channels = 0;
+};
+
+/// Of columns x [N, C · block, L]. Throws Error where they do not fit the image.
+Blocks blocks_of(const Node& node, const Shape& x, const Shape& image, const Shape& block);
+
+}  // namespace smelt::ops

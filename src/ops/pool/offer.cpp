@@ -71,10 +71,12 @@ void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 bool is_norm_pool(const Node& node) { return node.is("LpPool") || node.is("GlobalLpPool"); }
+bool is_unpool(const Node& node) { return node.is("MaxUnpool"); }
 
 constexpr OperatorTactics operators[] = {
     {is_pool, offer_cpu, pool::offer_cuda},
     {is_norm_pool, offer_plain_cpu, nullptr},
+    {is_unpool, pool::offer_unpool, nullptr},
 };
 
 }  // namespace

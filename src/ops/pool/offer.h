@@ -18,6 +18,9 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
 /// "cpu": windows over plain images of one to three axes, of every type.
 void offer_direct(const BoundNode& b, const Machine& machine, Offer& offer);
 
+/// "cpu": MaxUnpool, of every type whose elements are whole bytes.
+void offer_unpool(const BoundNode& b, const Machine& machine, Offer& offer);
+
 /// "cuda" and "cudnn".
 void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer);
 

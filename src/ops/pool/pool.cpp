@@ -8,6 +8,7 @@
 #include "ops/core/list_inputs.h"
 #include "ops/core/window.h"
 #include "ops/pool/family.h"
+#include "ops/pool/unpool.h"
 
 namespace smelt::ops {
 namespace {
@@ -187,7 +188,8 @@ void run_global_lp(ComputeContext& c) {
       [p](double s, double) { return std::pow(s, 1 / p); });
 }
 
-/// Shape that the pooled input had, by MaxPool's own geometry.
+}  // namespace
+
 Shape unpooled_shape(const Node& node, const Shape& x) {
   if (x.size() < 3) fail("X has shape {}, expected [N, C, spatial…]", to_string(x));
   const Shape in = spatial_of(x);
@@ -196,6 +198,8 @@ Shape unpooled_shape(const Node& node, const Shape& x) {
   for (size_t d = 0; d < in.size(); ++d) y.push_back((in[d] - 1) * w.stride[d] + w.extent(d) - w.pad_begin[d] - w.pad_end[d]);
   return y;
 }
+
+namespace {
 
 void infer_unpool(InferContext& c) {
   if (!c.has(2)) return c.set(0, c.in(0).type, unpooled_shape(c.node, c.shape(0)));

@@ -16,8 +16,16 @@ bool is_generator(const Node& n) {
   return n.domain.empty() && std::ranges::find(generators, std::string_view(n.op)) != std::end(generators);
 }
 
+constexpr std::string_view random[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
+                                       "RandomUniformLike", "Bernoulli",        "Multinomial"};
+
+bool is_random(const Node& n) {
+  return n.domain.empty() && std::ranges::find(random, std::string_view(n.op)) != std::end(random);
+}
+
 constexpr OperatorTactics operators[] = {
     {is_generator, offer_generate_cpu, offer_generate_cuda},
+    {is_random, offer_random_cpu, nullptr},
 };
 
 }  // namespace

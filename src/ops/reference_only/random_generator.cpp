@@ -13,6 +13,8 @@ uint32_t fresh_seed() {
   return next.fetch_add(0x9e3779b9u);  // 2^32 / golden ratio: no repeat for 2^32 calls
 }
 
+}  // namespace
+
 uint32_t seed_of(const Node& node) {
   const auto it = node.attrs.find("seed");
   if (it == node.attrs.end()) return fresh_seed();
@@ -20,8 +22,6 @@ uint32_t seed_of(const Node& node) {
   const auto* f = std::get_if<float>(&it->second);
   return f ? static_cast<uint32_t>(truncated(*f)) : 0;
 }
-
-}  // namespace
 
 Generator::Generator(const Node& node) : engine_(seed_of(node)) {}
 

@@ -9,9 +9,11 @@
 
 namespace smelt::ops {
 
+/// Attribute seed, or a seed that differs at every call when the node has none.
+uint32_t seed_of(const Node& node);
+
 class Generator {
  public:
-  /// Attribute seed, or a seed that differs at every call when the node has none.
   explicit Generator(const Node& node);
   /// In [0, 1).
   double uniform();

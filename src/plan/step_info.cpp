@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "ops/core/cost.h"
+#include "ops/core/late_kernel.h"
 #include "plan/buffers.h"
 #include "plan/shapes.h"
 
@@ -41,6 +44,14 @@ std::optional<FusedTimes> times_of_configurations(const Step& step) {
     if (t.tactic == step.tactic && t.config == step.config) times.runs_apart = is_apart(t);
   }
   return times.fused_us > 0 && times.apart_us > 0 ? std::optional(times) : std::nullopt;
+}
+
+/// Bodies are planned like graphs; a run chooses kernels for the rest where there are any.
+std::string dynamic_tactic(const Segment& s, const Step& step) {
+  if (is_control_flow(*step.node)) return "plan";
+  const bool strings =
+      std::ranges::any_of(step.inputs, [&](TensorIndex t) { return t != absent && s.tensor(t).type == DType::string; });
+  return !step.on_host && !strings && ops::has_late_kernel(*step.node) ? "cpu" : "reference";
 }
 
 }  // namespace
@@ -83,7 +94,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         break;
       case StepKind::dynamic:
         info.problem = plain_problem(s, step, "dynamic", info.op);
-        info.tactic = is_control_flow(*step.node) ? "plan" : "reference";  // bodies are planned like graphs
+        info.tactic = dynamic_tactic(s, step);
         info.on_host = step.on_host;
         break;
       case StepKind::control:

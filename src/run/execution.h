@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "run/bound_caches.h"
+#include "run/late_kernels.h"
 #include "run/plan.h"
 #include "run/segment_state.h"
 
@@ -195,6 +196,7 @@ class ExecutionImpl final : public Execution {
   bool enqueued_ = false;                    // work on a stream of the caller's, since all was last waited for
   mutable std::vector<StepInfo> infos_;
   mutable bool described_ = true;  // infos_ is segments_': made when asked for
+  LateKernels late_kernels_;
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
   const BranchState* bound_by_ = nullptr;                              // of a body: what the Execution around it bound it for
   std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;  // by the plan of the branches taken

@@ -133,7 +133,10 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     return execution.run_fresh(inputs);
   };
   const ops::GraphShapesScope shapes(plan::body_outputs);
-  std::vector<Tensor> out = ops::run_reference(*step.node, in, run_graph);
+  std::optional<std::vector<Tensor>> by_kernel;
+  if (backend_.is_host() && !plan::is_control_flow(*step.node))
+    by_kernel = late_kernels_.run(*step.node, in, plan_->context().tuner);
+  std::vector<Tensor> out = by_kernel ? *std::move(by_kernel) : ops::run_reference(*step.node, in, run_graph);
   for (size_t i = 0; i < out.size(); ++i) {
     if (step.node->outputs[i] == ValueId::none) continue;
     // An If may hand on a value of this segment as it is; the arena's bytes do not last.

@@ -10,6 +10,7 @@
 #include "ops/core/data_dependent.h"
 #include "ops/core/facts.h"
 #include "ops/core/key.h"
+#include "ops/core/late_kernel.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
@@ -158,6 +159,8 @@ bool is_found_on_processor(const Node& node) {
     return std::ranges::any_of(family->operators, [&](const OperatorTactics& t) { return t.cpu && t.handles(node); });
   });
 }
+
+bool has_late_kernel(const Node& node) { return !facts(node).data_dependent && is_found_on_processor(node); }
 
 Offer offer(const BoundNode& node, const Machine& machine, Wanted wanted) {
   Offer o;

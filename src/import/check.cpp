@@ -120,6 +120,13 @@ bool fit_their_schemas(onnx::ModelProto& proto) {
 
 }  // namespace
 
+namespace {
+
+/// make_plain() replaces it where nothing reads the maps; elsewhere check_tensors_only() names it.
+bool is_zip_map(const onnx::NodeProto& n) { return n.domain() == ml_domain && n.op_type() == "ZipMap"; }
+
+}  // namespace
+
 void check_operators(Loaded& model, const ImportOptions& options) {
   check_versions(model.proto);
   check_nesting(model.proto);
@@ -131,7 +138,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     const std::string& domain = n.domain();
     if (functions.contains({domain, n.op_type()})) return;
     check_switches(n);
-    const bool runs = !options.supported || options.supported(domain, n.op_type()) || is_microsoft_call(n);
+    const bool runs = !options.supported || options.supported(domain, n.op_type()) || is_microsoft_call(n) || is_zip_map(n);
     const auto version = imports.find(domain);
     const auto* schema = version == imports.end()
                              ? nullptr

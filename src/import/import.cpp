@@ -67,6 +67,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
         return !as_bodies.contains(fused_function(call)) && is_fused_call(proto, call, options);
       },
       options.max_nodes);
+  if (options.supported) make_plain(model);
   bind_shapes(model, options.shapes);
   const bool lenient = options.structure_only;  // inference may want to read a constant whose bytes are missing
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);

@@ -61,6 +61,10 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
 /// Returns whether there were any. The body's nodes stand for the same source as the call.
 bool expand_functions(Loaded& model, const ImportOptions& options);
 
+// --- classical.cpp ---------------------------------------------------------------------------------------------------
+/// Replaces what only names the results of classifiers, ai.onnx.ml's ZipMap and labels that are text, by tensors and a LabelEncoder.
+void make_plain(Loaded& model);
+
 // --- sequences.cpp ---------------------------------------------------------------------------------------------------
 /// Replaces sequences and optional values whose members the model fixes by the tensors. Reads inferred types; returns whether it
 /// changed anything, so that types are to be inferred again.

@@ -8,7 +8,6 @@ namespace smelt::ops {
 
 std::span<const OpRow> text_ops();      // strings
 std::span<const OpRow> random_ops();    // Random…, Bernoulli, Multinomial, Dropout
-std::span<const OpRow> ml_ops();        // ai.onnx.ml
 std::span<const OpRow> training_ops();  // one optimiser step
 
 }  // namespace smelt::ops

@@ -19,6 +19,7 @@
 #include "ops/gather/family.h"
 #include "ops/generate/family.h"
 #include "ops/matmul/family.h"
+#include "ops/ml/family.h"
 #include "ops/movement/family.h"
 #include "ops/norm/family.h"
 #include "ops/pointwise/family.h"
@@ -41,7 +42,7 @@ namespace {
 constexpr const TacticFamily* families[] = {
     &conv_family,   &matmul_family,    &pool_family,    &resize_family,    &reorder_family,  &movement_family, &norm_family,
     &reduce_family, &attention_family, &softmax_family, &pointwise_family, &quantize_family, &gather_family,   &rnn_family,
-    &einsum_family, &generate_family,  &select_family,  &detect_family,    &signal_family,    &col2im_family,
+    &einsum_family, &generate_family,  &select_family,  &detect_family,    &signal_family,   &ml_family,       &col2im_family,
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.

@@ -11,6 +11,7 @@
 #include "ops/gather/family.h"
 #include "ops/generate/family.h"
 #include "ops/matmul/family.h"
+#include "ops/ml/family.h"
 #include "ops/movement/family.h"
 #include "ops/norm/family.h"
 #include "ops/pointwise/family.h"

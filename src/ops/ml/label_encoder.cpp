@@ -1,16 +1,27 @@
 // LabelEncoder: a table from values of one type to values of another.
-#include <cmath>
-#include <unordered_map>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
-#include "ops/reference_only/ml.h"
+#include "ops/ml/label_table.h"
+#include "ops/ml/ml.h"
 
 namespace smelt::ops {
 namespace {
 
-/// keys_* or values_* as one tensor, whichever attribute holds them.
-Tensor column(const Node& node, const std::string& prefix) {
+/// Of version 1, where the keys are strings or their places by the type of the input.
+Tensor classes_column(const Node& node, bool strings) {
+  const std::vector<std::string> v = node.get_strings("classes_strings");
+  if (strings) return Tensor::of_strings({static_cast<int64_t>(v.size())}, v);
+  std::vector<int64_t> places(v.size());
+  std::iota(places.begin(), places.end(), int64_t{0});
+  return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, places);
+}
+
+}  // namespace
+
+Tensor label_column(const Node& node, const std::string& prefix, DType input) {
+  if (node.has("classes_strings")) return classes_column(node, (prefix == "keys") == (input == DType::string));
   if (const Tensor t = node.get_tensor(prefix + "_tensor"); t.valid()) return t;
   if (node.has(prefix + "_strings")) {
     const std::vector<std::string> v = node.get_strings(prefix + "_strings");
@@ -27,69 +38,19 @@ Tensor column(const Node& node, const std::string& prefix) {
   fail("none of the attributes {}_* is given", prefix);
 }
 
-/// What an element misses the table with.
-Tensor otherwise(const Node& node, DType type) {
-  if (const Tensor t = node.get_tensor("default_tensor"); t.valid()) return t;
+Tensor label_otherwise(const Node& node, DType type) {
+  if (const Tensor t = node.get_tensor("default_tensor"); t.valid()) {
+    if (t.size() < 1) fail("default_tensor has no elements");
+    return t;
+  }
   if (type == DType::string) return Tensor::of_strings({}, {node.get_string("default_string", "_Unused")});
   if (is_float(type)) return Tensor::scalar(node.get_float("default_float", -0.0f)).cast(type);
   return Tensor::scalar(node.get_int("default_int64", -1)).cast(type);
 }
 
-/// Row of each key; the last of equal keys counts, and all NaNs are one key.
-class Table {
- public:
-  explicit Table(const Tensor& keys) : strings_(keys.type() == DType::string) {
-    for (int64_t i = 0; i < keys.size(); ++i) {
-      if (strings_) by_text_[keys.strings()[static_cast<size_t>(i)]] = i;
-    }
-    if (strings_) return;
-    const std::vector<double> v = keys.to_doubles();
-    for (size_t i = 0; i < v.size(); ++i) {
-      if (std::isnan(v[i]))
-        nan_row_ = static_cast<int64_t>(i);
-      else
-        by_number_[v[i]] = static_cast<int64_t>(i);
-    }
-    list_small_keys();
-  }
-  /// -1 when there is no such key.
-  int64_t row(const std::string& key) const {
-    const auto it = by_text_.find(key);
-    return it == by_text_.end() ? -1 : it->second;
-  }
-  int64_t row(double key) const {
-    if (std::isnan(key)) return nan_row_;
-    if (!by_key_.empty() && key >= 0 && key < static_cast<double>(by_key_.size())) {
-      const auto at = static_cast<size_t>(key);
-      return static_cast<double>(at) == key ? by_key_[at] : -1;
-    }
-    const auto it = by_number_.find(key);
-    return it == by_number_.end() ? -1 : it->second;
-  }
-
- private:
-  /// Whole numbers from 0 on, as labels mostly are, are looked up in a list.
-  void list_small_keys() {
-    constexpr double most = 1 << 16;
-    double last = -1;
-    for (const auto& [key, row] : by_number_)
-      if (key < most && key > last) last = key;
-    by_key_.assign(static_cast<size_t>(last + 1), -1);
-    for (const auto& [key, row] : by_number_)
-      if (key >= 0 && key < most && key == std::floor(key)) by_key_[static_cast<size_t>(key)] = row;
-  }
-
-  bool strings_;
-  std::unordered_map<std::string, int64_t> by_text_;
-  std::unordered_map<double, int64_t> by_number_;
-  std::vector<int64_t> by_key_;
-  int64_t nan_row_ = -1;
-};
-
-}  // namespace
-
 void infer_label_encoder(InferContext& c) {
-  const Tensor keys = column(c.node, "keys"), values = column(c.node, "values");
+  const DType type = type_of(c, 0);
+  const Tensor keys = label_column(c.node, "keys", type), values = label_column(c.node, "values", type);
   if (keys.size() != values.size()) fail("{} keys and {} values", keys.size(), values.size());
   if ((keys.type() == DType::string) != (type_of(c, 0) == DType::string))
     fail("keys are {}, the input is {}", name(keys.type()), name(type_of(c, 0)));
@@ -97,8 +58,10 @@ void infer_label_encoder(InferContext& c) {
 }
 
 void run_label_encoder(ComputeContext& c) {
-  const Tensor keys = column(c.node, "keys"), values = column(c.node, "values"), missing = otherwise(c.node, values.type());
-  const Table table(keys);
+  const DType type = c.in(0).type();
+  const Tensor keys = label_column(c.node, "keys", type), values = label_column(c.node, "values", type),
+               missing = label_otherwise(c.node, values.type());
+  const LabelTable table(keys);
   const bool text_in = keys.type() == DType::string, text_out = values.type() == DType::string;
   const std::vector<double> numbers = text_in ? std::vector<double>{} : c.in(0).to_doubles();
   const std::vector<double> results = text_out ? std::vector<double>{} : values.to_doubles();

@@ -1,6 +1,4 @@
-// ai.onnx.ml: preprocessing and linear models; trees are in tree.cpp, LabelEncoder in label_encoder.cpp.
-#include "ops/reference_only/ml.h"
-
+// ai.onnx.ml: preprocessing of features, what models do to their scores, and the table of the domain's operators.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,7 +7,11 @@
 #include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/reference_only/family.h"
+#include "ops/ml/family.h"
+#include "ops/ml/features.h"
+#include "ops/ml/linear.h"
+#include "ops/ml/ml.h"
+#include "ops/ml/trees.h"
 
 namespace smelt::ops {
 
@@ -66,15 +68,33 @@ void store_doubles(const std::vector<double>& values, Tensor& out) {
   std::memcpy(out.raw(), t.raw(), static_cast<size_t>(t.nbytes()));
 }
 
+std::vector<int64_t> vectorized_widths(const Node& node, size_t inputs) {
+  const std::vector<int64_t> widths = node.get_ints("inputdimensions");
+  if (widths.size() != inputs) fail("inputdimensions has {} entries, expected {}", widths.size(), inputs);
+  for (int64_t w : widths)
+    if (w < 0 || w > (int64_t{1} << 32)) fail("inputdimensions has the entry {}, expected 0 to 4294967296", w);
+  return widths;
+}
+
+ImputedValues imputed_values(const Node& node, DType type, int64_t features) {
+  ImputedValues v;
+  const bool real = is_float(type);
+  const std::vector<float> floats = node.get_floats("imputed_value_floats");
+  const std::vector<int64_t> integers = node.get_ints("imputed_value_int64s");
+  if (real)
+    v.with.assign(floats.begin(), floats.end());
+  else
+    v.with.assign(integers.begin(), integers.end());
+  if (v.with.size() != 1 && static_cast<int64_t>(v.with.size()) != features)
+    fail("{} imputed values, expected 1 or {}", v.with.size(), features);
+  v.replaced = real ? node.get_float("replaced_value_float", 0) : static_cast<double>(node.get_int("replaced_value_int64", 0));
+  return v;
+}
+
 namespace {
 
 void infer_same(InferContext& c) { same_as(c, 0, 0); }
 void infer_same_f32(InferContext& c) { c.set(0, DType::f32, c.shape(0)); }
-
-/// Features in a row: the last axis.
-int64_t features_of(const Shape& x) { return x.empty() ? 1 : x.back(); }
-/// Rows of [N, C]; [C] is one.
-int64_t rows_of(const Shape& x) { return x.size() > 1 ? x[0] : 1; }
 
 void run_binarizer(ComputeContext& c) {
   const double threshold = c.node.get_float("threshold", 0);
@@ -100,23 +120,6 @@ void run_extractor(ComputeContext& c) {
     if (i < 0 || i >= features) fail("index {} is outside [0, {})", i, features);
   copy_slices(c.in(0), {elements(Shape(y.begin(), y.end() - 1)), features, 1}, index, c.outputs[0]);
 }
-
-/// Attribute of one value for all features, or one for each; `otherwise` when it is absent.
-class PerFeature {
- public:
-  PerFeature(const Node& node, const char* attr, int64_t features, double otherwise) {
-    for (float v : node.get_floats(attr)) values_.push_back(v);
-    if (values_.empty()) values_.push_back(otherwise);
-    if (values_.size() != 1 && static_cast<int64_t>(values_.size()) != features) {
-      fail("{} has {} values, expected 1 or {}", attr, values_.size(), features);
-    }
-    if (values_.size() == 1) values_.assign(static_cast<size_t>(features), double{values_[0]});
-  }
-  double operator[](size_t feature) const { return values_[feature]; }
-
- private:
-  std::vector<double> values_;
-};
 
 /// Calls f(x, y, features) for each row of the input and of the result, f32 or (for evaluate_f64) f64; x as f32 where the input is, else as doubles.
 template <class F> void for_each_row(ComputeContext& c, F&& f) {
@@ -172,18 +175,7 @@ template <class T> void impute(const Tensor& x, const std::vector<double>& with,
 }
 
 void run_imputer(ComputeContext& c) {
-  const bool real = is_float(c.in(0).type());
-  const size_t features = static_cast<size_t>(features_of(c.in(0).shape()));
-  std::vector<double> with;
-  const std::vector<float> floats = c.node.get_floats("imputed_value_floats");
-  const std::vector<int64_t> integers = c.node.get_ints("imputed_value_int64s");
-  if (real)
-    with.assign(floats.begin(), floats.end());
-  else
-    with.assign(integers.begin(), integers.end());
-  if (with.size() != 1 && with.size() != features) fail("{} imputed values, expected 1 or {}", with.size(), features);
-  const double replaced =
-      real ? c.node.get_float("replaced_value_float", 0) : static_cast<double>(c.node.get_int("replaced_value_int64", 0));
+  const auto [with, replaced] = imputed_values(c.node, c.in(0).type(), features_of(c.in(0).shape()));
   switch (c.in(0).type()) {
     case DType::f32: return impute<float>(c.in(0), with, replaced, c.outputs[0]);
     case DType::f64: return impute<double>(c.in(0), with, replaced, c.outputs[0]);
@@ -191,15 +183,6 @@ void run_imputer(ComputeContext& c) {
     case DType::i32: return impute<int32_t>(c.in(0), with, replaced, c.outputs[0]);
     default: fail_unsupported("elements of {}", name(c.in(0).type()));
   }
-}
-
-// Every input [N, C] or [C], beside each other; an input wider than its inputdimensions is cut, a narrower one padded with zeros.
-std::vector<int64_t> vectorized_widths(const Node& node, size_t inputs) {
-  const std::vector<int64_t> widths = node.get_ints("inputdimensions");
-  if (widths.size() != inputs) fail("inputdimensions has {} entries, expected {}", widths.size(), inputs);
-  for (int64_t w : widths)
-    if (w < 0 || w > (int64_t{1} << 32)) fail("inputdimensions has the entry {}, expected 0 to 4294967296", w);
-  return widths;
 }
 
 void infer_vectorizer(InferContext& c) {
@@ -252,47 +235,6 @@ void run_one_hot(ComputeContext& c) {
   c.outputs[0].type() == DType::f64 ? fill(c.outputs[0].data<double>()) : fill(c.outputs[0].data<float>());
 }
 
-void infer_regressor(InferContext& c) {
-  const Shape& x = c.shape(0);
-  const int64_t targets = c.node.get_int("targets", 1);
-  if (targets < 1) fail("targets is {}, expected 1 or more", targets);
-  if (x.size() > 2) fail("X has shape {}, expected [N, C]", to_string(x));
-  c.set(0, DType::f32, {rows_of(x), targets});
-}
-
-/// weights · x over n elements, in doubles: four sums, so that one addition does not wait for the one before it.
-template <class T> double dot(const float* weights, const T* x, size_t n) {
-  double sums[4] = {0, 0, 0, 0};
-  size_t k = 0;
-  for (; k + 4 <= n; k += 4)
-    for (size_t u = 0; u < 4; ++u) sums[u] += static_cast<double>(weights[k + u]) * static_cast<double>(x[k + u]);
-  for (; k < n; ++k) sums[0] += static_cast<double>(weights[k]) * static_cast<double>(x[k]);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-void run_regressor(ComputeContext& c) {
-  const std::vector<float> weights = c.node.get_floats("coefficients"), intercepts = c.node.get_floats("intercepts");
-  const size_t targets = static_cast<size_t>(c.outputs[0].shape()[1]), rows = static_cast<size_t>(c.outputs[0].shape()[0]),
-               features = static_cast<size_t>(features_of(c.in(0).shape()));
-  if (targets > weights.max_size() / std::max<size_t>(1, features) || weights.size() != targets * features)
-    fail("coefficients has {} values, expected {} x {}", weights.size(), targets, features);
-  const bool in_place = c.in(0).type() == DType::f32;
-  const std::vector<double> x = in_place ? std::vector<double>{} : c.in(0).to_doubles();
-  const PostTransform transform = post_transform_of(c.node);
-  std::vector<double> out, score(targets);
-  for (size_t r = 0; r < rows; ++r) {
-    const size_t row = r * features;
-    for (size_t t = 0; t < targets; ++t) {
-      const float* own = weights.data() + t * features;
-      score[t] = t < intercepts.size() ? intercepts[t] : 0;
-      score[t] += in_place ? dot(own, c.in(0).data<float>() + row, features) : dot(own, x.data() + row, features);
-    }
-    post_transform(score, transform);
-    out.insert(out.end(), score.begin(), score.end());
-  }
-  store_doubles(out, c.outputs[0]);
-}
-
 }  // namespace
 
 std::span<const OpRow> ml_ops() {
@@ -302,11 +244,16 @@ std::span<const OpRow> ml_ops() {
       {{"FeatureVectorizer", ml_domain, infer_vectorizer, run_vectorizer}},
       {{"Imputer", ml_domain, infer_same, run_imputer}},
       {{"LabelEncoder", ml_domain, infer_label_encoder, run_label_encoder}},
-      {{"LinearRegressor", ml_domain, infer_regressor, run_regressor}},
+      {{"LinearClassifier", ml_domain, infer_linear_classifier, run_linear_classifier}},
+      {{"LinearRegressor", ml_domain, infer_linear_regressor, run_linear_regressor}},
       {{"Normalizer", ml_domain, infer_same_f32, run_normalizer}},
       {{"OneHotEncoder", ml_domain, infer_one_hot, run_one_hot}},
+      {{"SVMClassifier", ml_domain, infer_svm_classifier, run_svm_classifier}},
+      {{"SVMRegressor", ml_domain, infer_svm_regressor, run_svm_regressor}},
       {{"Scaler", ml_domain, infer_same_f32, run_scaler}},
       {{"TreeEnsemble", ml_domain, infer_trees, run_trees}},
+      {{"TreeEnsembleClassifier", ml_domain, infer_tree_classifier, run_tree_classifier}},
+      {{"TreeEnsembleRegressor", ml_domain, infer_tree_regressor, run_trees}},
   };
   return table;
 }

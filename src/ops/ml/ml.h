@@ -15,8 +15,14 @@ void post_transform(std::vector<double>& scores, PostTransform how);
 /// Rounds values into an allocated output of any numeric type.
 void store_doubles(const std::vector<double>& values, Tensor& out);
 
-void infer_trees(InferContext& c);
-void run_trees(ComputeContext& c);
+/// How many labels a classifier has.
+size_t class_count(const Node& node);
+
+/// Features in a row: the last axis.
+inline int64_t features_of(const Shape& x) { return x.empty() ? 1 : x.back(); }
+/// Rows of [N, C]; [C] is one.
+inline int64_t rows_of(const Shape& x) { return x.size() > 1 ? x[0] : 1; }
+
 void infer_label_encoder(InferContext& c);
 void run_label_encoder(ComputeContext& c);
 

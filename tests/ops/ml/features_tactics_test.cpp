@@ -1,0 +1,68 @@
+// The operators on features on the processor against the references.
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::ElementsAre;
+
+Trial over_features(const std::string& op, std::map<std::string, Attribute> attrs, const Tensor& x, DType result) {
+  Trial t;
+  t.node.op = op;
+  t.node.domain = "ai.onnx.ml";
+  t.node.attrs = std::move(attrs);
+  t.add(x, false);
+  t.result(result, x.shape());
+  return t;
+}
+
+/// Whole numbers, and NaNs among floats.
+Tensor some(DType type, const Shape& shape) {
+  Tensor x = random_tensor(DType::f32, shape, 2, -5, 5);
+  for (int64_t i = 0; i < x.size(); ++i)
+    x.data<float>()[i] = is_float(type) && i % 11 == 0 ? std::numeric_limits<float>::quiet_NaN() : std::round(x.data<float>()[i]);
+  return x.cast(type);
+}
+
+using Floats = std::vector<float>;
+
+TEST(FeatureTactics, agree_over_types_and_shapes) {
+  for (const DType type : {DType::f32, DType::f64, DType::i32, DType::i64})
+    for (const Shape& shape : {Shape{3}, Shape{500, 3}, Shape{40, 30, 3}})
+      for (const int threads : {1, 3}) {
+        const Tensor x = some(type, shape);
+        SCOPED_TRACE(std::string(name(type)) + to_string(shape));
+        Trial scaled = over_features("Scaler", {{"offset", Floats{1, -2, 0.5f}}, {"scale", Floats{3}}}, x, DType::f32);
+        EXPECT_THAT(check(scaled, 1e-6, threads), ElementsAre("cpu"));
+        Trial ones = over_features("Binarizer", {{"threshold", 1.0f}}, x, type);
+        EXPECT_THAT(check(ones, 0, threads), ElementsAre("cpu"));
+        for (const char* norm : {"MAX", "L1", "L2"}) {
+          Trial unit =
+              over_features("Normalizer", {{"norm", std::string(norm)}}, random_tensor(type, shape, 3, -9, 9), DType::f32);
+          EXPECT_THAT(check(unit, 1e-6, threads), ElementsAre("cpu"));
+        }
+        for (const float replaced : {2.0f, std::numeric_limits<float>::quiet_NaN()}) {
+          std::map<std::string, Attribute> attrs{{"imputed_value_floats", Floats{7, 8, 9}}, {"replaced_value_float", replaced}};
+          if (!is_float(type)) attrs = {{"imputed_value_int64s", std::vector<int64_t>{7}}, {"replaced_value_int64", int64_t{2}}};
+          Trial filled = over_features("Imputer", attrs, x, type);
+          EXPECT_THAT(check(filled, 0, threads), ElementsAre("cpu"));
+        }
+      }
+}
+
+TEST(FeatureTactics, pick_and_join_columns) {
+  for (const DType type : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+    Trial picked = over_features("ArrayFeatureExtractor", {}, some(type, {300, 5}), type);
+    picked.add(Tensor::of<int64_t>({1, 3}, {4, 0, 4}), false);
+    picked.bound.outputs[0].shape = {300, 3};
+    EXPECT_THAT(check(picked, 0), ElementsAre("cpu")) << name(type);
+    Trial joined =
+        over_features("FeatureVectorizer", {{"inputdimensions", std::vector<int64_t>{3, 4}}}, some(type, {300, 5}), DType::f32);
+    joined.add(random_tensor(DType::f32, {300, 2}, 5), false);
+    joined.bound.outputs[0].shape = {300, 7};
+    EXPECT_THAT(check(joined, 0), ElementsAre("cpu")) << name(type);
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

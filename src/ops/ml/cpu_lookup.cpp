@@ -70,7 +70,7 @@ class LabelEncoderKernel final : public Kernel {
 
 class OneHotEncoderKernel final : public Kernel {
  public:
-  OneHotEncoderKernel(const BoundNode& b, Tensor categories, int threads)
+  OneHotEncoderKernel(const BoundNode& b, const Tensor& categories, int threads)
       : type_(b.inputs[0].type),
         count_(elements(b.inputs[0].shape)),
         width_(categories.size()),

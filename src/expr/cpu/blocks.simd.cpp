@@ -83,6 +83,14 @@ template <class U> void select_block(void* out, const void* pa, const void* pb, 
   }
 }
 
+/// Every byte but 0 is true to it, as it is to the other logical functions.
+void xor_block(void* out, const void* pa, const void* pb, const void*, int64_t n) {
+  const uint8_t *a = static_cast<const uint8_t*>(pa), *b = static_cast<const uint8_t*>(pb);
+  uint8_t* o = static_cast<uint8_t*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) o[i] = (a[i] != 0) != (b[i] != 0);
+}
+
 /// By bits: the two comparisons of functions.def's text end early, and such a loop is not vectorised.
 template <class T> void is_inf_block(void* out, const void* pa, const void*, const void*, int64_t n) {
   using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -99,27 +107,36 @@ template <class T> void is_inf_block(void* out, const void* pa, const void*, con
 }
 
 template <class Op, class... Of> constexpr bool is_one_of = (std::is_same_v<Op, Of> || ...);
-/// Of f32 computed in double, element by element (wide_math.h); the first ones below circular_limit.
+/// Of f32 computed in double, element by element (wide_math.h); the first ones where is_near holds.
 template <class Op> constexpr bool is_circular = is_one_of<Op, fn_sin, fn_cos, fn_tan>;
-template <class Op> constexpr bool is_wide = is_circular<Op> || is_one_of<Op, fn_asin, fn_acos, fn_atan>;
+template <class Op> constexpr bool is_partial = is_circular<Op> || is_one_of<Op, fn_pow>;
+template <class Op> constexpr bool is_wide = is_partial<Op> || is_one_of<Op, fn_asin, fn_acos, fn_atan>;
 
-/// As plain_block; elements that are beyond the limit, NaN or infinite by libm.
-template <class Op> void circular_block(void* out, const void* pa, const void*, const void*, int64_t n) {
+template <class Op> SMELT_INLINE bool is_near(float a, float b) {
+  const float infinity = __builtin_inff();
+  if constexpr (is_circular<Op>) return __builtin_fabsf(a) < circular_limit;
+  return (__builtin_fabsf(a) < infinity) & (a != 0) & (__builtin_fabsf(b) < infinity);
+}
+template <class Op> float by_libm(float a, float b) {
+  if constexpr (std::is_same_v<Op, fn_sin>) return __builtin_sinf(a);
+  if constexpr (std::is_same_v<Op, fn_cos>) return __builtin_cosf(a);
+  if constexpr (std::is_same_v<Op, fn_tan>) return __builtin_tanf(a);
+  return __builtin_powf(a, b);
+}
+
+/// As plain_block; elements that are far, NaN or infinite by libm.
+template <class Op> void partial_block(void* out, const void* pa, const void* pb, const void*, int64_t n) {
   constexpr int64_t chunk = 64;
-  const float* a = static_cast<const float*>(pa);
+  const float *a = static_cast<const float*>(pa), *b = static_cast<const float*>(Op::arity > 1 ? pb : pa);
   float* o = static_cast<float*>(out);
   for (int64_t i = 0; i < n; i += chunk) {
     const int64_t count = n - i < chunk ? n - i : chunk;
-    float x[chunk];  // `out` may be the argument
+    float x[chunk], y[chunk];  // `out` may be an argument
     int beyond = 0;
-    for (int64_t k = 0; k < count; ++k) beyond |= !(__builtin_fabsf(x[k] = a[i + k]) < circular_limit);
-    plain_block<Op, float>(o + i, x, nullptr, nullptr, count);
-    for (int64_t k = 0; beyond != 0 && k < count; ++k) {
-      if (__builtin_fabsf(x[k]) < circular_limit) continue;
-      o[i + k] = std::is_same_v<Op, fn_sin>   ? __builtin_sinf(x[k])
-                 : std::is_same_v<Op, fn_cos> ? __builtin_cosf(x[k])
-                                              : __builtin_tanf(x[k]);
-    }
+    for (int64_t k = 0; k < count; ++k) x[k] = a[i + k], y[k] = b[i + k], beyond |= !is_near<Op>(x[k], y[k]);
+    plain_block<Op, float>(o + i, x, y, nullptr, count);
+    for (int64_t k = 0; beyond != 0 && k < count; ++k)
+      if (!is_near<Op>(x[k], y[k])) o[i + k] = by_libm<Op>(x[k], y[k]);
   }
 }
 
@@ -131,10 +148,12 @@ template <class Op, class T> constexpr BlockFn function_block() {
            : sizeof(T) == 2 ? select_block<uint16_t>
            : sizeof(T) == 4 ? select_block<uint32_t>
                             : select_block<uint64_t>;
+  else if constexpr (std::is_same_v<Op, fn_logical_xor>)
+    return xor_block;
   else if constexpr (std::is_same_v<Op, fn_is_inf>)
     return is_inf_block<T>;
-  else if constexpr (std::is_same_v<T, float> && is_circular<Op>)
-    return circular_block<Op>;
+  else if constexpr (std::is_same_v<T, float> && is_partial<Op>)
+    return partial_block<Op>;
   else if constexpr (std::is_same_v<T, float> && Op::result == same && !is_wide<Op>)
     return float_block<Op>;
   else

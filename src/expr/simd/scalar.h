@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "expr/simd/double_math.h"
 #include "expr/simd/math.h"
 
 namespace smelt::SMELT_ISA {
@@ -34,14 +35,37 @@ requires is_number<T> SMELT_INLINE T abs(T a) {
     return static_cast<T>(a < 0 ? -a : a);
 }
 
+/// Integers of up to 32 bits as floats, and back: their quotients, truncated, are those of the integers, as a float of twice their
+/// width holds the products. Loops over these are vectorised, which those over the division instruction are not.
+template <class T> using Dividend = std::conditional_t<sizeof(T) == 4, double, float>;
+template <class T> SMELT_INLINE Dividend<T> as_dividend(T a) {
+  if constexpr (sizeof(T) == 4 && std::is_unsigned_v<T>)
+    return static_cast<double>(static_cast<int32_t>(a ^ 0x80000000u)) + 2147483648.0;
+  else
+    return static_cast<Dividend<T>>(static_cast<int32_t>(a));
+}
+template <class T> SMELT_INLINE T truncated(Dividend<T> q) {
+  if constexpr (sizeof(T) == 4 && std::is_unsigned_v<T>)
+    return static_cast<T>(static_cast<int32_t>(__builtin_floor(q) - 2147483648.0)) ^ 0x80000000u;
+  else
+    return static_cast<T>(static_cast<int32_t>(q));
+}
+
 template <class T>
 requires is_number<T> SMELT_INLINE T quotient(T a, T b) {
-  if constexpr (is_floating<T>)
+  if constexpr (is_floating<T>) {
     return a / b;
-  else if constexpr (std::is_signed_v<T>)
-    return b == 0 ? T(0) : b == -1 ? static_cast<T>(-a) : static_cast<T>(a / b);
-  else
-    return b == 0 ? T(0) : static_cast<T>(a / b);
+  } else if constexpr (sizeof(T) == 8) {
+    if constexpr (std::is_signed_v<T>)
+      return b == 0 ? T(0) : b == -1 ? static_cast<T>(-a) : static_cast<T>(a / b);
+    else
+      return b == 0 ? T(0) : static_cast<T>(a / b);
+  } else {
+    const bool zero = b == 0, minus = std::is_signed_v<T> && b == T(-1);  // the latter: the smallest has no quotient
+    const T by = zero | minus ? T(1) : b, q = truncated<T>(as_dividend<T>(a) / as_dividend<T>(by));
+    const T negated = static_cast<T>(-a), other = zero ? T(0) : q;
+    return minus ? negated : other;
+  }
 }
 SMELT_INLINE F32 quotient(F32 a, F32 b) { return a / b; }
 
@@ -49,6 +73,8 @@ template <class T>
 requires is_number<T> SMELT_INLINE T trunc_mod(T a, T b) {
   if constexpr (is_floating<T>)
     return static_cast<T>(sizeof(T) == 4 ? __builtin_fmodf(static_cast<float>(a), static_cast<float>(b)) : __builtin_fmod(a, b));
+  else if constexpr (sizeof(T) < 8)
+    return b == 0 ? T(0) : static_cast<T>(a - quotient(a, b) * b);
   else if constexpr (std::is_signed_v<T>)
     return b == 0 || b == -1 ? T(0) : static_cast<T>(a % b);
   else
@@ -60,13 +86,13 @@ SMELT_INLINE F32 trunc_mod(F32 a, F32 b) {
 
 template <class T> SMELT_INLINE T floor_mod(T a, T b) {
   const T r = trunc_mod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
+  return (r != 0) & ((r < 0) != (b < 0)) ? static_cast<T>(r + b) : r;
 }
 
 template <class T>
 requires is_number<T> SMELT_INLINE T power(T a, T b) {
   if constexpr (is_floating<T>) {
-    return static_cast<T>(sizeof(T) == 4 ? __builtin_powf(static_cast<float>(a), static_cast<float>(b)) : __builtin_pow(a, b));
+    return __builtin_pow(a, b);
   } else {
     if (b < 0) return a == 1 ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
     T r = 1;
@@ -75,9 +101,6 @@ requires is_number<T> SMELT_INLINE T power(T a, T b) {
     return r;
   }
 }
-SMELT_INLINE F32 power(F32 a, F32 b) {
-  return by_lane(a, b, [](float x, float y) { return __builtin_powf(x, y); });
-}
 
 template <class T> SMELT_INLINE T shifted_left(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a << b); }
 template <class T> SMELT_INLINE T shifted_right(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a >> b); }
@@ -85,9 +108,9 @@ template <class T> SMELT_INLINE T shifted_right(T a, T b) { return b >= sizeof(T
 // clang-format off
 #define SMELT_LIBM(name) \
   SMELT_INLINE double name(double a) { return __builtin_##name(a); }
-SMELT_LIBM(sqrt) SMELT_LIBM(floor) SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(exp) SMELT_LIBM(expm1) SMELT_LIBM(log)
-SMELT_LIBM(log1p) SMELT_LIBM(sin) SMELT_LIBM(cos) SMELT_LIBM(tan) SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan)
-SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM(atanh) SMELT_LIBM(tanh) SMELT_LIBM(erf)
+SMELT_LIBM(sqrt) SMELT_LIBM(floor) SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(sin) SMELT_LIBM(cos) SMELT_LIBM(tan)
+SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan) SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh)
+SMELT_LIBM(atanh) SMELT_LIBM(erf)
 #undef SMELT_LIBM
 // clang-format on
 

@@ -2,7 +2,7 @@
 // lanes, but short series, whose errors of 1e-12 vanish in the rounding to float. For *.simd.cpp sources only (isa.h).
 #pragma once
 
-#include "expr/simd/vec.h"
+#include "expr/simd/double_math.h"
 
 namespace smelt::SMELT_ISA {
 
@@ -10,12 +10,10 @@ namespace smelt::SMELT_ISA {
 /// exact.
 inline constexpr float circular_limit = 1 << 20;
 
-/// x = n pi/2 + r with n whole and |r| <= pi/4; returns r, and n in the last bits of `quadrant`. Adding 1.5 * 2^52 rounds to whole
-/// numbers and leaves them in the last bits.
+/// x = n pi/2 + r with n whole and |r| <= pi/4; returns r, and n in the last bits of `quadrant`.
 SMELT_INLINE double reduce_by_half_pi(double x, uint64_t& quadrant) {
-  constexpr double whole = 6755399441055744.0;
-  const double shifted = x * 0.63661977236758134 + whole, n = shifted - whole;
-  std::memcpy(&quadrant, &shifted, sizeof shifted);
+  const double shifted = x * 0.63661977236758134 + whole_part, n = shifted - whole_part;
+  quadrant = bits_of(shifted);
   return x - n * 1.57079632673412561417 - n * 6.07710050650619224932e-11;
 }
 
@@ -41,13 +39,7 @@ SMELT_INLINE double cos_reduced(double r) {
 }
 
 /// +1 or -1 as bits of a double: 0, or its sign bit where `bit` of n is set.
-SMELT_INLINE double with_sign_bit(double x, uint64_t negative) {
-  uint64_t u;
-  std::memcpy(&u, &x, sizeof u);
-  u ^= negative << 63;
-  std::memcpy(&x, &u, sizeof x);
-  return x;
-}
+SMELT_INLINE double with_sign_bit(double x, uint64_t negative) { return double_of(bits_of(x) ^ negative << 63); }
 
 /// 1 ulp for |x| < circular_limit.
 SMELT_INLINE float sin(float x) {
@@ -65,6 +57,20 @@ SMELT_INLINE float tan(float x) {
   const double r = reduce_by_half_pi(x, n), s = sin_reduced(r), c = cos_reduced(r);
   const bool odd = (n & 1) != 0;
   return static_cast<float>(x == 0 ? x : (odd ? -c : s) / (odd ? s : c));
+}
+
+/// a^b: 1 ulp where a is neither 0 nor infinite and b is finite.
+SMELT_INLINE float power(float a, float b) {
+  double e, n;
+  const double f = split_exponent(__builtin_fabs(static_cast<double>(a)), e), exponent = b;
+  const double log = e * 0.69314718055994531 + (f + log1p_rest<5>(f));
+  const double r = reduce_by_ln2(clamped(exponent * log, -160, 160), n);
+  const double y = (1 + expm1_series<7>(r)) * power_of_two(n + whole_part);
+  // From 2^24 on floats are even.
+  const double shifted = exponent + whole_part;
+  const bool large = __builtin_fabs(exponent) >= 16777216.0, whole = large | (shifted - whole_part == exponent);
+  const double of_negative = whole ? with_sign_bit(y, large ? 0 : bits_of(shifted) & 1) : __builtin_nan("");
+  return static_cast<float>(a < 0 ? of_negative : y);
 }
 
 /// asin(x) in double, NaN beyond 1; by pi/2 - 2 asin(sqrt((1 - x) / 2)) above 1/2. The polynomial is a minimax fit as math.h's are.

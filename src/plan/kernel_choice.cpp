@@ -208,8 +208,8 @@ void take(PendingStep& p, const ops::Offer& offer, tune::Choice choice) {
   step.choice = std::make_shared<const tune::Choice>(std::move(choice));
 }
 
-/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it. With
-/// AVX-512 a library's code wins more by it (bench/results/cpu-avx512-2026-11-25.txt).
+/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it; with
+/// AVX-512, where a library's code is up to a third faster, than five (bench/results/cpu-tiles-2026-11-26.txt).
 bool is_short(const ops::Candidate& c) {
   static const double most_us = __builtin_cpu_supports("avx512f") ? 500 : 1500;
   return c.tactic != "reference" && c.estimate_us <= most_us;

@@ -36,6 +36,7 @@ SMELT_INLINE F32 operator|(F32 a, F32 b) { return as_float({_mm512_or_si512(bits
 SMELT_INLINE F32 operator-(F32 a) { return as_float({_mm512_xor_si512(bits(a).v, _mm512_set1_epi32(INT32_MIN))}); }
 template <int n> SMELT_INLINE I32 shift_left(I32 a) { return {_mm512_slli_epi32(a.v, n)}; }
 template <int n> SMELT_INLINE I32 shift_right_signed(I32 a) { return {_mm512_srai_epi32(a.v, n)}; }
+SMELT_INLINE float sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 
 SMELT_INLINE float sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
 #include "expr/simd/vec.h"
 
@@ -22,34 +23,58 @@ template <class T> SMELT_INLINE Vector<T> load_vector(const T* p) {
 template <class T> SMELT_INLINE void store_vector(T* p, Vector<T> v) { __builtin_memcpy(p, &v, sizeof v); }
 template <class T> SMELT_INLINE Vector<T> splat_vector(T x) { return x - Vector<T>{}; }  // x - 0 keeps the sign of a zero
 
-/// The lanes half a `group` on, within groups of so many lanes.
-template <int group, class T> SMELT_INLINE Vector<T> other_half(Vector<T> v) {
-  constexpr int h = group / 2;
-  if constexpr (width<T> == 8)
-    return __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h);
-  else if constexpr (width<T> == 4)
-    return __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h);
-  else
-    return __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h);
+/// Shuffles of two registers by lane numbers that are computed from each lane's own.
+template <class T, int h, int... lane>
+SMELT_INLINE Vector<T> own_lanes(Vector<T> a, Vector<T> b, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(a, b, ((lane & h) != 0 ? lane + width<T> : lane)...);
 }
+template <class T, int h, int... lane>
+SMELT_INLINE Vector<T> other_lanes(Vector<T> a, Vector<T> b, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(a, b, ((lane & h) != 0 ? (lane ^ h) + width<T> : lane ^ h)...);
+}
+template <class T> using Lanes = std::make_integer_sequence<int, width<T>>;
 
 /// All lanes joined by f, which knows no order: the result in every lane.
-template <class T, class F> SMELT_INLINE Vector<T> across(Vector<T> v, F f) {
-  if constexpr (width<T> >= 8) v = f(v, other_half<8, T>(v));
-  if constexpr (width<T> >= 4) v = f(v, other_half<4, T>(v));
-  return f(v, other_half<2, T>(v));
+template <class T, int h = width<T> / 2, class F> SMELT_INLINE Vector<T> across(Vector<T> v, F f) {
+  v = f(v, other_lanes<T, h>(v, v, Lanes<T>()));
+  if constexpr (h > 1) return across<T, h / 2>(v, f);
+  return v;
+}
+/// The same of as many registers as one has lanes: lane i of the result is that of v[i]. v is written over.
+template <class T, int h = width<T> / 2, class F> SMELT_INLINE Vector<T> across_each(Vector<T>* v, F f) {
+  for (int i = 0; i < h; ++i)
+    v[i] = f(own_lanes<T, h>(v[i], v[i + h], Lanes<T>()), other_lanes<T, h>(v[i], v[i + h], Lanes<T>()));
+  if constexpr (h > 1) return across_each<T, h / 2>(v, f);
+  return v[0];
 }
 
 /// The larger or the smaller of each pair, where it is a number; else b.
 template <bool largest, class T> SMELT_INLINE Vector<T> extreme(Vector<T> a, Vector<T> b) {
-#ifdef __AVX2__
+  using V [[maybe_unused]] = Vector<T>;
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>) return largest ? _mm512_max_ps(a, b) : _mm512_min_ps(a, b);
+  if constexpr (std::is_same_v<T, double>) return largest ? _mm512_max_pd(a, b) : _mm512_min_pd(a, b);
+  [[maybe_unused]] const auto x = reinterpret_cast<__m512i>(a), y = reinterpret_cast<__m512i>(b);
+  if constexpr (std::is_same_v<T, int32_t>) return reinterpret_cast<V>(largest ? _mm512_max_epi32(x, y) : _mm512_min_epi32(x, y));
+  if constexpr (std::is_same_v<T, int64_t>) return reinterpret_cast<V>(largest ? _mm512_max_epi64(x, y) : _mm512_min_epi64(x, y));
+#elif defined(__AVX2__)
   if constexpr (std::is_same_v<T, float>) return largest ? _mm256_max_ps(a, b) : _mm256_min_ps(a, b);
   if constexpr (std::is_same_v<T, double>) return largest ? _mm256_max_pd(a, b) : _mm256_min_pd(a, b);
+  [[maybe_unused]] const auto x = reinterpret_cast<__m256i>(a), y = reinterpret_cast<__m256i>(b);
+  if constexpr (std::is_same_v<T, int32_t>) return reinterpret_cast<V>(largest ? _mm256_max_epi32(x, y) : _mm256_min_epi32(x, y));
 #else
   if constexpr (std::is_same_v<T, float>) return largest ? _mm_max_ps(a, b) : _mm_min_ps(a, b);
   if constexpr (std::is_same_v<T, double>) return largest ? _mm_max_pd(a, b) : _mm_min_pd(a, b);
 #endif
   return (largest ? a > b : a < b) ? a : b;
+}
+
+/// The same; NaN where either is. Both orders' bits or-ed: each keeps its second operand's NaN.
+template <bool largest, class T> SMELT_INLINE Vector<T> extreme_or_nan(Vector<T> a, Vector<T> b) {
+  const Vector<T> one = extreme<largest, T>(a, b);
+  if constexpr (!std::is_floating_point_v<T>) return one;
+  using Bits = Vector<MaskOf<T>>;
+  return reinterpret_cast<Vector<T>>(reinterpret_cast<Bits>(one) | reinterpret_cast<Bits>(extreme<largest, T>(b, a)));
 }
 
 }  // namespace smelt::SMELT_ISA

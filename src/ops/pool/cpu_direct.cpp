@@ -1,5 +1,6 @@
 // Pooling of plain images along one to three axes, of every type: MaxPool, AveragePool, LpPool and GlobalLpPool. A task is a band
-// of one plane's places: the planes below it fold into one (of 16-bit types and of powers in f32), whose windows are then folded.
+// of one plane's places: the planes below it fold into one, whose windows are then folded. Means and norms of 16-bit floats are
+// computed in f32; their maxima are those of integers in the same order.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,10 @@
 namespace smelt::ops::pool {
 namespace {
 
-const PlaneSimd& plane_simd() { return simd::best() == simd::Isa::avx2 ? avx2::pool_planes() : base::pool_planes(); }
+const PlaneSimd& plane_simd() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::pool_planes();
+  return simd::best() == simd::Isa::avx2 ? avx2::pool_planes() : base::pool_planes();
+}
 
 template <class T> PlaneFold<T> plane_fold(bool max) {
   const PlaneSimd& s = plane_simd();
@@ -24,6 +28,8 @@ template <class T> PlaneFold<T> plane_fold(bool max) {
     return s.max_i8;
   else if constexpr (std::is_same_v<T, uint8_t>)
     return s.max_u8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return s.max_keys;
   else
     return max ? s.max_f32 : s.sum_f32;
 }
@@ -66,14 +72,17 @@ class DirectKernel final : public Kernel {
     const int64_t wanted = threads_ == 1 ? 1 : 4 * threads_;
     band_ = planes >= wanted ? f.out[1] : std::max<int64_t>(1, f.out[1] * planes / wanted);
     bands_ = (f.out[1] + band_ - 1) / band_;
-    narrow_ = kind_ && *kind_ != FloatKind::f32;
-    copies_ = narrow_ || f.kind == Direct::norm || (f.kernel[0] > 1 && f.from[3] != f.in[2]);
+    const bool narrow = kind_ && *kind_ != FloatKind::f32;
+    keys_ = narrow && f.kind == Direct::max;
+    narrow_ = narrow && !keys_;
+    copies_ = narrow || f.kind == Direct::norm || (f.kernel[0] > 1 && f.from[3] != f.in[2]);
     band_rows_ = std::min(f.in[1], (band_ - 1) * f.stride[1] + (f.kernel[1] - 1) * f.dilation[1] + 1);
     for (int64_t w = 0; w < f.out[2]; ++w) counts_.push_back(static_cast<double>(std::max<int64_t>(1, counted(f, 2, w))));
     const int64_t plane = aligned(band_rows_ * f.in[2] * element());
     copied_bytes_ = copies_ ? (f.kernel[0]) * plane : 0;
     folded_bytes_ = f.kernel[0] > 1 || f.begin[0] > 0 || f.end[0] > 0 ? plane : 0;
     result_bytes_ = narrow_ ? aligned(band_ * f.out[2] * element()) : 0;
+    factor_bytes_ = f.mean() ? aligned(f.out[2] * element()) : 0;
     scratch_bytes_ = aligned((scratch_of(windows_of(f, 0, band_, 0, band_rows_, f.in[2])) + depth_scratch()) * element());
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
@@ -84,6 +93,8 @@ class DirectKernel final : public Kernel {
       char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
       for (int64_t i = begin; i < end; ++i) switch (f_.type) {
           case DType::f64: task<double>(b, i, own); break;
+          case DType::f16:
+          case DType::bf16: keys_ ? task<int16_t>(b, i, own) : task<float>(b, i, own); break;
           case DType::i8: task<int8_t>(b, i, own); break;
           case DType::u8: task<uint8_t>(b, i, own); break;
           default: task<float>(b, i, own);
@@ -93,7 +104,7 @@ class DirectKernel final : public Kernel {
 
  private:
   int64_t element() const { return narrow_ ? 4 : element_; }
-  int64_t thread_bytes() const { return copied_bytes_ + folded_bytes_ + result_bytes_ + scratch_bytes_; }
+  int64_t thread_bytes() const { return copied_bytes_ + folded_bytes_ + result_bytes_ + factor_bytes_ + scratch_bytes_; }
   int64_t depth_scratch() const { return f_.kernel[0] > 1 ? 3 * band_rows_ * f_.in[2] + 2 : 0; }
 
   template <class T> void task(const Buffers& b, int64_t i, char* own) const {
@@ -109,7 +120,7 @@ class DirectKernel final : public Kernel {
     if (narrow_) p.to_pitch = f_.out[2];
     const T* plane = plane_below<T>(x, d, top, rows, p.pitch, own);
     plane_fold<T>(f_.kind == Direct::max)(p, plane, result, reinterpret_cast<T*>(own + thread_bytes() - scratch_bytes_));
-    finish(result, p.to_pitch, d, h, places);
+    finish(result, p.to_pitch, d, h, places, reinterpret_cast<T*>(own + copied_bytes_ + folded_bytes_ + result_bytes_));
     if constexpr (std::is_same_v<T, float>) {
       for (int64_t r = 0; narrow_ && r < places; ++r)
         row_simd().scale(*kind_, result + r * f_.out[2], nullptr, nullptr, y + r * f_.to[3] * element_, f_.out[2]);
@@ -153,6 +164,8 @@ class DirectKernel final : public Kernel {
   template <class T> void copy_row(const char* from, T* to) const {
     if constexpr (std::is_same_v<T, float>) {
       row_simd().load(*kind_, from, nullptr, nullptr, to, f_.in[2]);
+    } else if constexpr (std::is_same_v<T, int16_t>) {
+      plane_simd().keys(reinterpret_cast<const uint16_t*>(from), to, f_.in[2], infinity());
     } else {
       std::copy_n(reinterpret_cast<const T*>(from), f_.in[2], to);
     }
@@ -161,30 +174,42 @@ class DirectKernel final : public Kernel {
         for (int64_t i = 0; i < f_.in[2]; ++i) to[i] = powered(to[i], f_.power);
   }
 
-  /// Sums to means and norms.
-  template <class T> void finish(T* y, int64_t pitch, int64_t d, int64_t h, int64_t places) const {
-    if constexpr (std::is_floating_point_v<T>) {
+  /// Sums to means and norms, keys to values. `factors`: room for a row of them.
+  template <class T> void finish(T* y, int64_t pitch, int64_t d, int64_t h, int64_t places, T* factors) const {
+    const int64_t n = f_.out[2];
+    if constexpr (std::is_same_v<T, int16_t>) {
+      for (int64_t r = 0; r < places; ++r) plane_simd().values(y + r * pitch, n, infinity());
+    } else if constexpr (std::is_floating_point_v<T>) {
+      int64_t outer = 0;  // what the factors were made for
       for (int64_t r = 0; r < places; ++r, y += pitch) {
         if (f_.mean()) {
-          const T outer = static_cast<T>(std::max<int64_t>(1, counted(f_, 0, d) * counted(f_, 1, h + r)));
-          for (int64_t w = 0; w < f_.out[2]; ++w) y[w] /= outer * static_cast<T>(counts_[static_cast<size_t>(w)]);
+          if (const int64_t count = std::max<int64_t>(1, counted(f_, 0, d) * counted(f_, 1, h + r)); count != outer) {
+            outer = count;
+            for (int64_t w = 0; w < n; ++w)
+              factors[w] = static_cast<T>(1 / (static_cast<double>(outer) * counts_[static_cast<size_t>(w)]));
+          }
+          if constexpr (std::is_same_v<T, float>)
+            plane_simd().scale_f32(y, factors, n);
+          else
+            plane_simd().scale_f64(y, factors, n);
         } else if (f_.kind == Direct::norm && f_.power == 2) {
-          for (int64_t w = 0; w < f_.out[2]; ++w) y[w] = std::sqrt(y[w]);
+          for (int64_t w = 0; w < n; ++w) y[w] = std::sqrt(y[w]);
         } else if (f_.kind == Direct::norm && f_.power > 2) {
-          for (int64_t w = 0; w < f_.out[2]; ++w)
+          for (int64_t w = 0; w < n; ++w)
             y[w] = static_cast<T>(std::pow(static_cast<double>(y[w]), 1.0 / static_cast<double>(f_.power)));
         }
       }
     }
   }
+  uint16_t infinity() const { return f_.type == DType::f16 ? 0x7c00 : 0x7f80; }
 
   Form f_;
   std::optional<FloatKind> kind_;  // none: doubles or bytes
   int64_t element_;
-  std::vector<double> counts_;                    // of taps that a mean divides by, along a row
-  int64_t band_ = 1, bands_ = 1, band_rows_ = 1;  // places of a band along rows, and the input's rows below them
-  bool narrow_ = false, copies_ = false;
-  int64_t copied_bytes_ = 0, folded_bytes_ = 0, result_bytes_ = 0, scratch_bytes_ = 0;
+  std::vector<double> counts_;                           // of taps that a mean divides by, along a row
+  int64_t band_ = 1, bands_ = 1, band_rows_ = 1;         // places of a band along rows, and the input's rows below them
+  bool narrow_ = false, keys_ = false, copies_ = false;  // 16-bit floats as f32, or as integers in their order
+  int64_t copied_bytes_ = 0, folded_bytes_ = 0, result_bytes_ = 0, factor_bytes_ = 0, scratch_bytes_ = 0;
   int threads_ = 1;
 };
 

@@ -1,7 +1,7 @@
 // A window's fold is separable: the rows below a place fold into one line, and each place folds its taps of that line. Maxima of
 // long windows are doubled: those of two windows of n that overlap or touch make one of n + 1 to 2n, so that a window of k takes
 // log2(k) folds. NaNs are looked for once a plane; without one, the maximum is a single instruction.
-#include "expr/simd/vec.h"
+#include "expr/simd/vector.h"
 #include "ops/pool/simd/planes.h"
 
 namespace smelt::SMELT_ISA {
@@ -9,24 +9,27 @@ namespace {
 
 using ops::pool::PlaneWindows;
 
-template <class T> struct Pack {
-  typedef T type __attribute__((vector_size(sizeof(FloatRegister))));
-  static constexpr int64_t size = sizeof(FloatRegister) / sizeof(T);
-};
-template <class T> SMELT_INLINE typename Pack<T>::type pack_at(const T* p) {
-  typename Pack<T>::type v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-
-/// V: an element, or a pack of them.
+/// V: an element, or a register of them.
 template <class T> struct Larger {
   static constexpr bool repeats = true;  // folding a value twice changes nothing
-  static constexpr T start = T(-1) > T(0) ? T(0) : T(sizeof(T) == 1 ? -128 : -__builtin_inf());
-  template <class V> static SMELT_INLINE V of(V a, V b) { return a > b ? a : b; }
+  static constexpr T start = std::is_floating_point_v<T> ? -__builtin_inf()
+                             : std::is_unsigned_v<T>     ? 0
+                             : sizeof(T) == 1            ? -128
+                                                         : -32768;
+  template <class V> static SMELT_INLINE V of(V a, V b) {
+    if constexpr (std::is_same_v<V, T>)
+      return a > b ? a : b;
+    else
+      return extreme<true, T>(a, b);
+  }
 };
 template <class T> struct LargerOrNan : Larger<T> {
-  template <class V> static SMELT_INLINE V of(V a, V b) { return ((b > a) | (b != b)) ? b : a; }
+  template <class V> static SMELT_INLINE V of(V a, V b) {
+    if constexpr (std::is_same_v<V, T>)
+      return (b > a) | (b != b) ? b : a;
+    else
+      return extreme_or_nan<true, T>(a, b);
+  }
 };
 template <class T> struct Sum {
   static constexpr bool repeats = false;
@@ -36,11 +39,11 @@ template <class T> struct Sum {
 
 /// to[i] = the fold of from[0][i] … from[count - 1][i]. `again`: `to` is one of them.
 template <class Op, int count, class T> void fold(T* to, const T* const* from, int64_t n, bool again) {
-  constexpr int64_t size = Pack<T>::size;
+  constexpr int64_t size = width<T>;
   const auto at = [&](int64_t i) {
-    auto v = pack_at(from[0] + i);
-    for (int k = 1; k < count; ++k) v = Op::of(v, pack_at(from[k] + i));
-    __builtin_memcpy(to + i, &v, sizeof v);
+    auto v = load_vector(from[0] + i);
+    for (int k = 1; k < count; ++k) v = Op::of(v, load_vector(from[k] + i));
+    store_vector(to + i, v);
   };
   int64_t i = 0;
   for (; i + size <= n; i += size) at(i);
@@ -166,33 +169,82 @@ template <class Op, class T> void fold_plane(const PlaneWindows& p, const T* x, 
   }
 }
 
+/// What lanes have a NaN in either; collected over many registers.
+template <class T> struct Odd {
+#if defined(__AVX512F__)
+  uint32_t found = 0;
+  SMELT_INLINE void take(Vector<T> a, Vector<T> b) {
+    if constexpr (sizeof(T) == 4)
+      found |= _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q);
+    else
+      found |= _mm512_cmp_pd_mask(reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b), _CMP_UNORD_Q);
+  }
+  SMELT_INLINE bool any() const { return found != 0; }
+#else
+  Vector<MaskOf<T>> found = {};
+  SMELT_INLINE void take(Vector<T> a, Vector<T> b) { found |= reinterpret_cast<Vector<MaskOf<T>>>((a != a) | (b != b)); }
+  SMELT_INLINE bool any() const {
+    bool one = false;
+    for (int k = 0; k < width<T>; ++k) one |= found[k] != 0;
+    return one;
+  }
+#endif
+};
+
 template <class T> bool has_nan(const PlaneWindows& p, const T* x) {
-  constexpr int64_t size = Pack<T>::size;
-  decltype(pack_at(x) != pack_at(x)) odd = {};
+  constexpr int64_t size = width<T>;
+  Odd<T> odd;
   bool found = false;
   const bool joined = p.pitch == p.width;
   const int64_t n = joined ? p.rows * p.width : p.width, rows = joined ? 1 : p.rows;
   for (int64_t r = 0; r < rows; ++r, x += p.pitch) {
     int64_t i = 0;
-    for (; i + size <= n; i += size) {
-      const auto v = pack_at(x + i);
-      odd |= v != v;
-    }
+    for (; i + 2 * size <= n; i += 2 * size) odd.take(load_vector(x + i), load_vector(x + i + size));
+    for (; i + size <= n; i += size) odd.take(load_vector(x + i), load_vector(x + i));
+    if (i < n && n >= size) odd.take(load_vector(x + n - size), load_vector(x + n - size)), i = n;
     for (; i < n; ++i) found |= x[i] != x[i];
   }
-  for (int64_t k = 0; k < size; ++k) found |= odd[k] != 0;
-  return found;
+  return found || odd.any();
 }
 
 template <class T> void max_plane(const PlaneWindows& p, const T* x, T* y, T* scratch) {
-  if constexpr (sizeof(T) > 1)
+  if constexpr (std::is_floating_point_v<T>)
     if (has_nan(p, x)) return fold_plane<LargerOrNan<T>>(p, x, y, scratch);
   fold_plane<Larger<T>>(p, x, y, scratch);
 }
 template <class T> void sum_plane(const PlaneWindows& p, const T* x, T* y, T* scratch) { fold_plane<Sum<T>>(p, x, y, scratch); }
 
-constexpr ops::pool::PlaneSimd table = {max_plane<float>,   max_plane<double>, max_plane<int8_t>,
-                                        max_plane<uint8_t>, sum_plane<float>,  sum_plane<double>};
+/// Negative numbers have their other bits turned; what is below -infinity stands for no number at all.
+void keys(const uint16_t* __restrict x, int16_t* __restrict to, int64_t n, uint16_t infinity) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto magnitude = static_cast<uint16_t>(x[i] & 0x7fff), signs = static_cast<uint16_t>(0 - (x[i] >> 15));
+    const auto turned = static_cast<uint16_t>(x[i] ^ (signs & 0x7fff));
+    to[i] = static_cast<int16_t>(magnitude > infinity ? magnitude : turned);
+  }
+}
+void values(int16_t* y, int64_t n, uint16_t infinity) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto key = static_cast<uint16_t>(y[i]), signs = static_cast<uint16_t>(0 - (key >> 15));
+    const auto value = static_cast<uint16_t>(key ^ (signs & 0x7fff));
+    y[i] = static_cast<int16_t>(key == 0x8000 ? infinity | 0x8000 : value);
+  }
+}
+
+template <class T> void scale(T* __restrict y, const T* __restrict factors, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] *= factors[i];
+}
+
+constexpr ops::pool::PlaneSimd table = {max_plane<float>,
+                                        max_plane<double>,
+                                        max_plane<int8_t>,
+                                        max_plane<uint8_t>,
+                                        max_plane<int16_t>,
+                                        sum_plane<float>,
+                                        sum_plane<double>,
+                                        keys,
+                                        values,
+                                        scale<float>,
+                                        scale<double>};
 
 }  // namespace
 

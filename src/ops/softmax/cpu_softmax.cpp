@@ -17,7 +17,10 @@
 namespace smelt::ops {
 namespace {
 
-const SoftmaxSimd& table() { return simd::best() == simd::Isa::avx2 ? avx2::softmax_simd() : base::softmax_simd(); }
+const SoftmaxSimd& table() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::softmax_simd();
+  return simd::best() == simd::Isa::avx2 ? avx2::softmax_simd() : base::softmax_simd();
+}
 
 /// Floats that a row of so many elements takes in scratch memory, as bytes.
 int64_t row_bytes(int64_t width) { return aligned((width + 16) * 4); }

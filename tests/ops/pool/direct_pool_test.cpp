@@ -131,17 +131,33 @@ TEST(DirectPool, says_where_the_largest_lie) {
 }
 
 TEST(DirectPool, keeps_a_nan) {
-  for (DType type : {DType::f32, DType::f16, DType::f64})
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (int64_t kernel : {3, 11})
       for (int64_t stride : {1, 2}) {
         Trial t = trial({"MaxPool", type, {1, 2, 40, 41}, window({kernel, kernel}, {stride, stride}, {1, 1, 1, 1})});
-        const Tensor nan = Tensor::of<float>({1}, {std::numeric_limits<float>::quiet_NaN()}).cast(type);
-        for (int64_t at : {0, 700, 1639})
+        const float none = std::numeric_limits<float>::quiet_NaN();
+        for (int64_t at : {0, 700, 1639}) {
+          const Tensor nan = Tensor::of<float>({1}, {at == 0 ? -none : none}).cast(type);
           std::memcpy(static_cast<char*>(t.inputs[0].raw()) + at * nan.nbytes(), nan.raw(), static_cast<size_t>(nan.nbytes()));
+        }
         const Tensor y = expected(t);
         t.result(y.type(), y.shape());
         EXPECT_THAT(check(t, 0), Contains("cpu")) << name(type) << kernel << stride;
       }
+}
+
+TEST(DirectPool, keeps_infinities_and_zeros_of_either_sign) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    Trial t = trial({"MaxPool", type, {1, 1, 9, 12}, window({2, 2}, {2, 2}, {1, 0, 1, 0}, {2, 1})});
+    std::vector<float> x(108, -infinity);
+    for (size_t i = 30; i < x.size(); i += 7) x[i] = i % 2 == 0 ? -0.0f : i % 3 == 0 ? infinity : -65000.0f;
+    t.inputs[0] = Tensor::of<float>({1, 1, 9, 12}, x).cast(type);
+    const Tensor y = expected(t);
+    t.result(y.type(), y.shape());
+    for (const Candidate& c : (t.bound.node = &t.node, offer(t.bound, {.threads = 2}).candidates))
+      EXPECT_EQ(run(t, c).to_doubles(), y.to_doubles()) << name(type) << c.tactic;
+  }
 }
 
 }  // namespace

@@ -17,10 +17,8 @@ template <Fold f, class V, class T> SMELT_INLINE V folded(V a, V b) {
     constexpr bool largest = f == Fold::max;
     if constexpr (std::is_same_v<V, T>)
       return (largest ? b > a : b < a) || b != b ? b : a;
-    else if constexpr (std::is_floating_point_v<T>)
-      return b != b ? b : extreme<largest, T>(b, a);
     else
-      return extreme<largest, T>(b, a);
+      return extreme_or_nan<largest, T>(a, b);
   }
 }
 constexpr Fold joining(Fold f) { return f == Fold::squares ? Fold::sum : f; }
@@ -43,8 +41,8 @@ template <Fold f, class T> SMELT_INLINE Vector<T> rest_of(const T* x, int64_t n,
   return lane < first ? splat_vector(nothing<f, T>()) : load_vector(x + n - width<T>);
 }
 
-/// A row of at least one register.
-template <Fold f, class T> SMELT_INLINE T row(const T* x, int64_t n) {
+/// A row of at least one register, in the lanes of one.
+template <Fold f, class T> SMELT_INLINE Vector<T> row_in_lanes(const T* x, int64_t n) {
   using V = Vector<T>;
   const auto fold = [](V a, V b) __attribute__((always_inline)) { return folded<f, V, T>(a, b); };
   const auto join = [](V a, V b) __attribute__((always_inline)) { return folded<joining(f), V, T>(a, b); };
@@ -59,7 +57,22 @@ template <Fold f, class T> SMELT_INLINE T row(const T* x, int64_t n) {
   if (i + w <= n) b = fold(b, load_vector(x + i)), i += w;
   if (i + w <= n) c = fold(c, load_vector(x + i)), i += w;
   if (i < n) d = fold(d, rest_of<f>(x, n, n - i));
-  return across<T>(join(join(a, b), join(c, d)), join)[0];
+  return join(join(a, b), join(c, d));
+}
+template <Fold f, class T> SMELT_INLINE T row(const T* x, int64_t n) {
+  const auto join = [](Vector<T> a, Vector<T> b) __attribute__((always_inline)) {
+    return folded<joining(f), Vector<T>, T>(a, b);
+  };
+  return across<T>(row_in_lanes<f>(x, n), join)[0];
+}
+/// As many rows as a register has lanes: together they take fewer shuffles, and give the same bits.
+template <Fold f, class T> SMELT_INLINE void row_group(const T* x, int64_t step, int64_t n, T* to) {
+  const auto join = [](Vector<T> a, Vector<T> b) __attribute__((always_inline)) {
+    return folded<joining(f), Vector<T>, T>(a, b);
+  };
+  Vector<T> each[width<T>];
+  for (int r = 0; r < width<T>; ++r) each[r] = row_in_lanes<f>(x + r * step, n);
+  store_vector(to, across_each<T>(each, join));
 }
 
 template <Fold f, class T> void rows(const T* x, int64_t step, int64_t count, int64_t n, T* to) {
@@ -74,7 +87,9 @@ template <Fold f, class T> void rows(const T* x, int64_t step, int64_t count, in
     return;
   }
   if (n <= block) {
-    for (int64_t r = 0; r < count; ++r, x += step) to[r] = row<f>(x, n);
+    int64_t r = 0;
+    for (; r + width<T> <= count; r += width<T>) row_group<f>(x + r * step, step, n, to + r);
+    for (; r < count; ++r) to[r] = row<f>(x + r * step, n);
     return;
   }
   using A = std::conditional_t<std::is_same_v<T, float>, double, T>;

@@ -24,8 +24,15 @@ struct PlaneSimd {
   PlaneFold<double> max_f64;
   PlaneFold<int8_t> max_i8;
   PlaneFold<uint8_t> max_u8;
+  PlaneFold<int16_t> max_keys;  // of 16-bit floats
   PlaneFold<float> sum_f32;
   PlaneFold<double> sum_f64;
+  /// Integers in the order of 16-bit floats whose infinity is `infinity`, every NaN above all of them; and back, in place.
+  void (*keys)(const uint16_t* x, int16_t* to, int64_t n, uint16_t infinity);
+  void (*values)(int16_t* y, int64_t n, uint16_t infinity);
+  /// y[i] *= factors[i].
+  void (*scale_f32)(float* y, const float* factors, int64_t n);
+  void (*scale_f64)(double* y, const double* factors, int64_t n);
 };
 
 }  // namespace smelt::ops::pool
@@ -34,5 +41,8 @@ namespace smelt::base {
 const ops::pool::PlaneSimd& pool_planes();
 }
 namespace smelt::avx2 {
+const ops::pool::PlaneSimd& pool_planes();
+}
+namespace smelt::avx512 {
 const ops::pool::PlaneSimd& pool_planes();
 }

@@ -49,13 +49,7 @@ template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E
   using C = ComparedAs<E>;
   using Place = MaskOf<C>;
   constexpr int w = width<C>;
-  const auto further = [](Vector<C> a, Vector<C> b) __attribute__((always_inline)) {
-    const Vector<C> one = extreme<largest, C>(b, a);
-    if constexpr (std::is_floating_point_v<C>)
-      return b != b ? b : one;
-    else
-      return one;
-  };
+  const auto further = [](Vector<C> a, Vector<C> b) __attribute__((always_inline)) { return extreme_or_nan<largest, C>(a, b); };
   Vector<C> tops[2] = {load_elements(x, n), load_elements(x, n)};
   int64_t i = w;
   for (; i + 2 * w <= n; i += 2 * w)

@@ -30,3 +30,6 @@ const ops::SoftmaxSimd& softmax_simd();
 namespace smelt::avx2 {
 const ops::SoftmaxSimd& softmax_simd();
 }
+namespace smelt::avx512 {
+const ops::SoftmaxSimd& softmax_simd();
+}

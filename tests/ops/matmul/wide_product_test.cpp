@@ -32,6 +32,11 @@ TEST(WideProduct, agrees_with_the_reference_for_every_type_and_shape) {
                       {{4, 33}, {33, 17}, {4, 17}},
                       {{700, 300}, {300, 1}, {700, 1}},
                       {{97, 513}, {513, 65}, {97, 65}},
+                      {{4001, 4}, {4, 4}, {4001, 4}},
+                      {{133, 300}, {300, 6}, {133, 6}},
+                      {{200, 257}, {257, 16}, {200, 16}},
+                      {{65, 600}, {600, 27}, {65, 27}},
+                      {{40, 3}, {3, 700}, {40, 700}},
                       {{2, 3, 11, 20}, {20, 9}, {2, 3, 11, 9}},
                       {{2, 3, 9, 4}, {2, 3, 4, 6}, {2, 3, 9, 6}},
                       {{3, 9, 4}, {2, 1, 4, 6}, {2, 3, 9, 6}},
@@ -52,7 +57,7 @@ TEST(WideProduct, takes_a_gemm_of_every_transpose_with_its_addend) {
   for (DType type : types)
     for (int64_t trans_a : {0, 1})
       for (int64_t trans_b : {0, 1})
-        for (const auto& [m, n] : {std::pair<int64_t, int64_t>{13, 19}, {3, 50}, {50, 1}})
+        for (const auto& [m, n] : {std::pair<int64_t, int64_t>{13, 19}, {3, 50}, {50, 1}, {129, 40}})
           for (const Shape& c : {Shape{}, Shape{n}, Shape{m, 1}}) {
             Trial t;
             t.node.op = "Gemm";

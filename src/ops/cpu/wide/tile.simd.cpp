@@ -1,5 +1,7 @@
 #include "ops/cpu/wide/simd/tile.h"
 
+#include <immintrin.h>
+
 namespace smelt::SMELT_ISA {
 namespace {
 

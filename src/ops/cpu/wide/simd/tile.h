@@ -9,11 +9,11 @@ namespace smelt::ops::wide {
 /// Of elements. Integers wrap, so that unsigned ones are multiplied as signed ones.
 enum class Type : uint8_t { f64, i32, i64 };
 
-/// c[i][j] = or += Σ over k of a[i][k] · b[k][j] for up to Table::rows rows and Table::columns columns. Steps are of elements.
+/// c[i][j] = or += Σ over k of a[i][k] · b[k][j] for up to Table::rows rows and Panel::columns columns. Steps are of elements.
 struct Tile {
   const void* a;
   int64_t a_row, a_column;
-  const void* b;  // packed: Table::columns elements for each k, whatever `columns` says
+  const void* b;  // packed: Panel::columns elements for each k, whatever `columns` says
   int64_t k;
   void* c;
   int64_t c_row;
@@ -32,10 +32,16 @@ struct FewRows {
   int64_t y_row, y_column;
 };
 
+/// Columns that are packed together, and the tile over them.
+struct Panel {
+  int columns;
+  void (*tile)(const Tile&);
+};
+
 struct Table {
   static constexpr int few = 4;
-  int rows, columns;
-  void (*tile)(const Tile&);
+  int rows;
+  Panel slim, full;  // of one register a row, and of two
   /// b[k][j] at b + k · b_step + j; y_column is 1.
   void (*across)(const FewRows&);
   /// b[k][j] at b + j · b_step + k; a_column is 1.

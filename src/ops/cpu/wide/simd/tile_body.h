@@ -15,39 +15,65 @@ template <class T> SMELT_WIDE_TARGET inline void store(T* to, typename Registers
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+/// The first `count` elements of a register; the others are not touched.
+template <class T> SMELT_WIDE_TARGET inline typename Registers<T>::Vector load_part(const T* from, int count) {
+#if SMELT_WIDE_BYTES == 64
+  if constexpr (sizeof(T) == 8)
+    return reinterpret_cast<typename Registers<T>::Vector>(
+        _mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << count) - 1), from));
+  else
+    return reinterpret_cast<typename Registers<T>::Vector>(
+        _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << count) - 1), from));
+#else
+  typename Registers<T>::Vector v = {};
+  for (int i = 0; i < count; ++i) v[i] = from[i];
+  return v;
+#endif
+}
+template <class T> SMELT_WIDE_TARGET inline void store_part(T* to, typename Registers<T>::Vector v, int count) {
+#if SMELT_WIDE_BYTES == 64
+  if constexpr (sizeof(T) == 8)
+    _mm512_mask_storeu_epi64(to, static_cast<__mmask8>((1u << count) - 1), reinterpret_cast<__m512i>(v));
+  else
+    _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512i>(v));
+#else
+  for (int i = 0; i < Registers<T>::lanes; ++i)
+    if (i < count) to[i] = v[i];
+#endif
+}
+
 constexpr int tile_rows = SMELT_WIDE_ROWS, tile_vectors = 2;
 
-template <class T, int rows> SMELT_WIDE_TARGET void tile_of(const Tile& t) {
-  constexpr int lanes = Registers<T>::lanes, columns = tile_vectors * lanes;
-  typename Registers<T>::Vector sums[rows][tile_vectors] = {};
+template <class T, int rows, int vectors> SMELT_WIDE_TARGET void tile_of(const Tile& t) {
+  constexpr int lanes = Registers<T>::lanes, columns = vectors * lanes;
+  typename Registers<T>::Vector sums[rows][vectors] = {};
   const T *a = static_cast<const T*>(t.a), *b = static_cast<const T*>(t.b);
   for (int64_t k = 0; k < t.k; ++k, a += t.a_column, b += columns) {
-    typename Registers<T>::Vector column[tile_vectors];
-    for (int v = 0; v < tile_vectors; ++v) column[v] = load(b + v * lanes);
+    typename Registers<T>::Vector column[vectors];
+    for (int v = 0; v < vectors; ++v) column[v] = load(b + v * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
       const T factor = a[r * t.a_row];
-      for (int v = 0; v < tile_vectors; ++v) sums[r][v] = factor * column[v] + sums[r][v];
+      for (int v = 0; v < vectors; ++v) sums[r][v] = factor * column[v] + sums[r][v];
     }
   }
   for (int r = 0; r < rows; ++r) {
-    T* c = static_cast<T*>(t.c) + r * t.c_row;
-    T part[columns];
-    const bool whole = t.columns == columns;
-    if (t.adds) {
-      if (!whole) __builtin_memcpy(part, c, static_cast<std::size_t>(t.columns) * sizeof(T));
-      for (int v = 0; v < tile_vectors; ++v) sums[r][v] += load((whole ? c : part) + v * lanes);
+    for (int v = 0; v < vectors; ++v) {
+      T* c = static_cast<T*>(t.c) + r * t.c_row + v * lanes;
+      const int left = t.columns - v * lanes;
+      if (left >= lanes)
+        store(c, t.adds ? sums[r][v] + load(c) : sums[r][v]);
+      else if (left > 0)
+        store_part(c, t.adds ? sums[r][v] + load_part(c, left) : sums[r][v], left);
     }
-    for (int v = 0; v < tile_vectors; ++v) store((whole ? c : part) + v * lanes, sums[r][v]);
-    if (!whole) __builtin_memcpy(c, part, static_cast<std::size_t>(t.columns) * sizeof(T));
   }
 }
 
-template <class T, int rows = tile_rows> SMELT_WIDE_TARGET void tile(const Tile& t) {
+template <class T, int vectors, int rows = tile_rows> SMELT_WIDE_TARGET void tile(const Tile& t) {
   if constexpr (rows > 1) {
-    if (t.rows < rows) return tile<T, rows - 1>(t);
+    if (t.rows < rows) return tile<T, vectors, rows - 1>(t);
   }
-  tile_of<T, rows>(t);
+  tile_of<T, rows, vectors>(t);
 }
 
 /// y[r] += Σ over `depth` rows of b: y goes through memory once for all of them.
@@ -110,7 +136,11 @@ template <class T, int rows = Table::few> SMELT_WIDE_TARGET void along(const Few
   }
 }
 
-template <class T> inline constexpr Table table_of = {tile_rows, tile_vectors* Registers<T>::lanes, tile<T>, across<T>, along<T>};
+template <class T> inline constexpr Table table_of = {tile_rows,
+                                                      {Registers<T>::lanes, tile<T, 1>},
+                                                      {tile_vectors * Registers<T>::lanes, tile<T, tile_vectors>},
+                                                      across<T>,
+                                                      along<T>};
 
 inline const Table& table(Type type) {
   return type == Type::f64 ? table_of<double> : type == Type::i32 ? table_of<int32_t> : table_of<int64_t>;

@@ -87,6 +87,50 @@ TEST(QuantizedMatMul, by_onednn_is_exact_with_weights_of_seven_bits) {
   }
 }
 
+TEST(QuantizedMatMul, by_onednn_takes_computed_operands_of_any_zero_points) {
+  std::vector<Shapes> all = shapes;
+  all.push_back({{2, 6, 50, 64}, {2, 6, 64, 50}});
+  all.push_back({{900, 24}, {24, 400}});  // some rows at a time
+  all.push_back({{70, 700}, {700, 129}});
+  for (const Shapes& s : all)
+    for (DType type_a : {DType::u8, DType::i8})
+      for (DType type_b : {DType::u8, DType::i8})
+        for (const char* op : {"QLinearMatMul", "MatMulInteger"})
+          for (bool constant : {false, true}) {
+            const bool sums = std::string_view(op) == "MatMulInteger";
+            Trial t;
+            t.node.op = op;
+            t.add(random_bytes(type_a, s.a, 1), false);
+            if (!sums) t.add(Tensor::scalar(0.02f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.add(random_bytes(type_b, s.b, 2), constant);
+            if (!sums) t.add(Tensor::scalar(0.002f), true);
+            if (sums) t.add(zero_point(type_a), constant);
+            t.add(zero_point(type_b), constant || !sums);
+            if (!sums) t.add(Tensor::scalar(0.3f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.result(sums ? DType::i32 : type_a, expected(t).shape());
+            const std::vector<std::string> ran = check(t, 0);
+            if (has_dot_products() && elements(s.b) > 1) {
+              EXPECT_THAT(ran, testing::Contains("onednn")) << onednn_reason(t) << to_string(s.a) << to_string(s.b);
+            }
+          }
+}
+
+TEST(QuantizedMatMul, by_onednn_takes_zeros_of_computed_columns) {
+  Trial t;
+  t.node.op = "MatMulInteger";
+  t.add(random_bytes(DType::u8, {33, 70}, 1), false);
+  t.add(random_bytes(DType::i8, {70, 41}, 2), false);
+  t.add(zero_point(DType::u8), true);
+  t.add(random_bytes(DType::i8, {41}, 3), true);
+  t.result(DType::i32, {33, 41});
+  EXPECT_EQ(own(check(t, 0)), exact);
+  if (has_dot_products()) {
+    EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
+  }
+}
+
 Trial gemm(bool quantizes) {
   Trial t;
   t.node.op = "QGemm";

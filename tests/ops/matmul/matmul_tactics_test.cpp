@@ -56,11 +56,29 @@ TEST(MatMulTactics, a_few_rows_read_the_weights_where_they_lie) {
           t.add(random_tensor(type, trans ? Shape{n, k} : Shape{k, n}, 2), rows % 2 == 0);
           t.result(type, {rows, n});
           const auto names = check(t, type == DType::f32 ? 2e-6 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128);
-          EXPECT_EQ(std::ranges::count(names, "cpu"), rows <= 8 ? 1 : 0);
+          EXPECT_EQ(std::ranges::count(names, "cpu"), rows <= 8 || n == 1 ? 1 : 0);
         }
       }
     }
   }
+}
+
+TEST(MatMulTactics, one_column_reads_the_left_operand_where_it_lies) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t rows : {9, 70, 2100})
+      for (int64_t trans : {0, 1})
+        for (const Shape& c : {Shape{}, Shape{1}, Shape{rows, 1}}) {
+          Trial t;
+          t.node.op = "Gemm";
+          t.node.attrs["transA"] = trans;
+          t.node.attrs["alpha"] = rows == 9 ? 0.5f : 1.0f;
+          t.add(random_tensor(type, trans ? Shape{301, rows} : Shape{rows, 301}, 1), false);
+          t.add(random_tensor(type, {301, 1}, 2), rows == 70);
+          t.add(random_tensor(type, c, 3), false);
+          t.result(type, {rows, 1});
+          const auto names = check(t, type == DType::f32 ? 2e-6 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128);
+          EXPECT_EQ(std::ranges::count(names, "cpu"), 1);
+        }
 }
 
 TEST(MatMulTactics, broadcast_batches_on_either_side) {

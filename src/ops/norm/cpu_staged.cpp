@@ -1,5 +1,5 @@
 // LpNormalization and MeanVarianceNormalization of every floating-point type on the processor: reductions one after the other, each
-// over x and the results before it, then one sweep over x and all of them.
+// over x and the results before it, then one sweep over x and all of them. What depends on a result alone is computed once for it.
 #include <algorithm>
 
 #include "ops/core/align.h"
@@ -25,8 +25,8 @@ struct Stages {
   std::vector<size_t> others;
 
   Ref number(Program& p, double v) const { return p.constant(type, v); }
-  /// A fold by `kind` over the program that value(program, x, results before) makes.
-  template <class F> void fold(ReduceKind kind, F&& value) {
+  /// A fold by `kind` over the program that value(program, x, results before) makes; finish(program, result) is what is kept.
+  template <class F, class G> void fold(ReduceKind kind, F&& value, G&& finish) {
     ReduceProblem p;
     p.kind = kind;
     p.axes = axes;
@@ -35,6 +35,8 @@ struct Stages {
     for (size_t i = 0; i < folds.size(); ++i) results.push_back(p.before.input(type));
     p.before.output(value(p.before, p.before.cast(x, type), results));
     p.inputs_before = p.inputs = 1 + folds.size();
+    Program& post = p.post.emplace();
+    post.output(finish(post, post.input(type)));
     folds.push_back(std::move(p));
   }
 };
@@ -110,15 +112,6 @@ void offer_stages(const BoundNode& b, const Stages& s, const Machine& machine, O
       {"cpu", "", estimate, [b, s, threads = machine.threads] { return std::make_unique<StagedKernel>(b, s, threads); }});
 }
 
-/// The mean, and the mean of squares around it.
-void fold_moments(Stages& s) {
-  s.fold(ReduceKind::mean, [](Program&, Ref x, const std::vector<Ref>&) { return x; });
-  s.fold(ReduceKind::mean, [](Program& p, Ref x, const std::vector<Ref>& mean) {
-    const Ref centred = p.call(Fn::sub, x, mean[0]);
-    return p.call(Fn::mul, centred, centred);
-  });
-}
-
 }  // namespace
 
 void offer_lp_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -127,11 +120,13 @@ void offer_lp_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
   Stages s = stages_of(b, {b.node->get_int("axis", -1)});
   const int64_t p = b.node->get_int("p", 2);
   if (p != 1 && p != 2) return offer.refuse("cpu", Reason::wrong_attribute, "p is {}", p);
-  s.fold(p == 1 ? ReduceKind::sum : ReduceKind::l2,
-         [&](Program& q, Ref x, const std::vector<Ref>&) { return p == 1 ? q.call(Fn::abs, x) : x; });
-  const Ref x = s.end.input(s.from), norm = s.end.input(s.type), zero = s.number(s.end, 0);
-  const Ref scaled = s.end.call(Fn::div, s.end.cast(x, s.type), norm);
-  s.end.output(s.end.cast(s.end.call(Fn::select, s.end.call(Fn::equal, norm, zero), zero, scaled), s.from));
+  s.fold(
+      p == 1 ? ReduceKind::sum : ReduceKind::l2,
+      [&](Program& q, Ref x, const std::vector<Ref>&) { return p == 1 ? q.call(Fn::abs, x) : x; },
+      // Zeros all of them: they stay so.
+      [&](Program& q, Ref norm) { return q.call(Fn::select, q.call(Fn::equal, norm, s.number(q, 0)), s.number(q, 1), norm); });
+  const Ref x = s.end.input(s.from), norm = s.end.input(s.type);
+  s.end.output(s.end.cast(s.end.call(Fn::div, s.end.cast(x, s.type), norm), s.from));
   offer_stages(b, s, machine, offer);
 }
 
@@ -139,11 +134,18 @@ void offer_mean_variance_cpu(const BoundNode& b, const Machine& machine, Offer& 
   if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   Stages s = stages_of(b, b.node->get_ints("axes", {0, 2, 3}));
   if (s.axes.empty()) return offer.refuse("cpu", Reason::wrong_axis, "no axes");
-  fold_moments(s);
-  const Ref x = s.end.input(s.from), mean = s.end.input(s.type), variance = s.end.input(s.type);
+  s.fold(
+      ReduceKind::mean, [](Program&, Ref x, const std::vector<Ref>&) { return x; }, [](Program&, Ref mean) { return mean; });
+  s.fold(
+      ReduceKind::mean,
+      [](Program& p, Ref x, const std::vector<Ref>& mean) {
+        const Ref centred = p.call(Fn::sub, x, mean[0]);
+        return p.call(Fn::mul, centred, centred);
+      },
+      // 1e-9: the guard of ONNX's function body.
+      [&](Program& p, Ref variance) { return p.call(Fn::add, p.call(Fn::sqrt, variance), s.number(p, 1e-9)); });
+  const Ref x = s.end.input(s.from), mean = s.end.input(s.type), deviation = s.end.input(s.type);
   const Ref centred = s.end.call(Fn::sub, s.end.cast(x, s.type), mean);
-  // 1e-9: the guard of ONNX's function body.
-  const Ref deviation = s.end.call(Fn::add, s.end.call(Fn::sqrt, variance), s.number(s.end, 1e-9));
   s.end.output(s.end.cast(s.end.call(Fn::div, centred, deviation), s.from));
   offer_stages(b, s, machine, offer);
 }

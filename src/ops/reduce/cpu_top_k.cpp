@@ -52,7 +52,9 @@ class TopKKernel final : public Kernel {
       : l_(l), type_(type), largest_(largest), threads_(useful_threads(threads, l.count() * 4)) {
     // A cache line of columns, in memory that a cache holds.
     columns_ = l.view.inner == 1 ? 1 : std::clamp<int64_t>((int64_t{1} << 20) / (l.view.extent * l.bytes), 1, 64 / l.bytes);
-    copies_ = l.view.inner == 1 ? 0 : aligned(columns_ * l.view.extent * l.bytes);
+    // Copies a power of two apart would share few places of the cache.
+    apart_ = l.view.extent + 64 / l.bytes;
+    copies_ = l.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l.bytes);
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
 
@@ -79,10 +81,10 @@ class TopKKernel final : public Kernel {
     if (v.inner > 1) {
       T* copies = reinterpret_cast<T*>(own + aligned(v.extent * 16));
       for (int64_t e = 0; e < v.extent; ++e)
-        for (int64_t i = 0; i < n; ++i) copies[i * v.extent + e] = x[e * v.inner + i];
+        for (int64_t i = 0; i < n; ++i) copies[i * apart_ + e] = x[e * v.inner + i];
       x = copies;
     }
-    for (int64_t i = 0; i < n; ++i, x += v.extent) {
+    for (int64_t i = 0; i<n; ++i, x += v.inner> 1 ? apart_ : v.extent) {
       if (largest_)
         select<T, C, true>(x, entries);
       else
@@ -136,7 +138,7 @@ class TopKKernel final : public Kernel {
   DType type_;
   bool largest_;
   int threads_;
-  int64_t columns_ = 1, copies_ = 0;
+  int64_t columns_ = 1, apart_ = 0, copies_ = 0;
 };
 
 }  // namespace

@@ -133,12 +133,24 @@ void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& m
   for (const Candidate& c : inner.candidates) o.candidates.push_back(reordered(node, inside, c, machine));
 }
 
+/// Whether the node folds whole planes of plain images, which the reductions read once where they lie: poolings would reorder them.
+bool folds_plain_planes(const BoundNode& node) {
+  if (node.inputs.empty() || node.inputs[0].layout != Layout::plain || node.outputs[0].layout != Layout::plain) return false;
+  const auto handles = [&](const OperatorTactics& t) { return t.cpu && t.handles(*node.node); };
+  return std::ranges::any_of(pool_family.operators, handles) && std::ranges::any_of(reduce_family.operators, handles);
+}
+
 void offer_tactics(const BoundNode& node, const Machine& machine, const Wanted& wanted, Offer& o) {
   const bool of_nothing = !machine.gpu && !writes_nothing(node) && reads_nothing(node) && !reference_rejects(node);
   if (of_nothing) o.refuse("cpu", Reason::wrong_shape, "an input has no elements");
   for (const TacticFamily* family : families) {
     // Reductions know what nothing adds up to.
     if (of_nothing && family != &reduce_family) continue;
+    if (family == &pool_family && !machine.gpu && folds_plain_planes(node)) {
+      o.wanted = wanted;
+      for (const OperatorTactics& tactics : reduce_family.operators)
+        if (tactics.cpu && tactics.handles(*node.node)) tactics.cpu(node, machine, o);
+    }
     for (const OperatorTactics& tactics : family->operators) {
       if (!o.candidates.empty()) return;
       const OfferTactics offer = machine.gpu ? tactics.cuda : tactics.cpu;

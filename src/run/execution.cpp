@@ -136,6 +136,7 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
   caches_ = std::move(caches);
   staged_.clear();
   outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
+  const bool is_last = !first.after && first.data_dependent.empty();
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor& v = value(plan_->graph().inputs()[i]);
     if (const auto c = std::ranges::find(caches_, i, &BoundCache::input); c != caches_.end()) {
@@ -143,7 +144,8 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
       continue;
     }
     v = inputs[i];
-    const bool odd = has_odd_booleans(v);
+    const bool odd =
+        v.type() == DType::boolean && !(is_last && first.takes_any_boolean(plan_->graph().inputs()[i])) && has_odd_booleans(v);
     if (v.type() == DType::string || (usable(v) && !first.own_memory_only && !odd)) continue;
     Tensor& own = own_inputs_[i];
     if (own.type() != v.type() || own.shape() != v.shape()) {

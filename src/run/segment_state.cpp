@@ -1,5 +1,9 @@
 #include "run/segment_state.h"
 
+#include <algorithm>
+
+#include "ops/core/any_booleans.h"
+
 namespace smelt::run {
 namespace {
 
@@ -12,7 +16,30 @@ std::vector<StepRange> ranges_of(const plan::Segment& s) {
   return all;
 }
 
+bool reads_any_boolean(const plan::Segment& s, ValueId v) {
+  const auto port = std::ranges::find(s.externals, v, &plan::Port::value);
+  if (port == s.externals.end()) return false;
+  const auto is_same = [&](plan::TensorIndex t) {
+    return t != plan::absent && s.tensor(t).buffer == s.tensor(port->tensor).buffer;
+  };
+  if (std::ranges::any_of(s.results, is_same, &plan::Port::tensor)) return false;
+  const auto takes = [](const plan::Step& step, size_t i) {
+    const auto* any = dynamic_cast<const ops::TakesAnyBooleans*>(step.kernel.get());
+    return step.kind == plan::StepKind::kernel && any && any->takes_any_boolean(i);
+  };
+  for (const plan::Step& step : s.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (is_same(step.inputs[i]) && !takes(step, i)) return false;
+  return true;
+}
+
 }  // namespace
+
+bool SegmentState::takes_any_boolean(ValueId v) {
+  const auto [at, is_new] = any_booleans.try_emplace(v, false);
+  if (is_new) at->second = reads_any_boolean(segment, v);
+  return at->second;
+}
 
 SegmentState::SegmentState(plan::PlannedSegment planned)
     : PlannedSegment(std::move(planned)),

@@ -65,7 +65,10 @@ struct SegmentState : plan::PlannedSegment {
   std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<SegmentState>> next;
   double planned_s = 0;  // what planning it took in a run; 0: a build did, or it was said
   bool has_run = false;
+  std::map<ValueId, bool> any_booleans;  // what takes_any_boolean found
 
+  /// Whether bytes other than 0 and 1 may stand in this value, an external of bools: its readers, all in this segment, take any.
+  bool takes_any_boolean(ValueId v);
   /// About what it holds beside weights and the arena, with the segments that follow.
   int64_t held_bytes() const;
 };

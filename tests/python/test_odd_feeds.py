@@ -10,7 +10,7 @@ from conftest import model_of
 from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, BOOL, STRING = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.STRING
-ODD = np.array([2, 0, 255, 1, 128, 0, 3, 4], np.uint8).view(bool)
+ODD = np.tile(np.array([2, 0, 255, 1, 128, 0, 3, 4], np.uint8), 25).view(bool)
 
 
 def session(model, **options):
@@ -24,11 +24,22 @@ def test_bytes_other_than_0_and_1_are_true(op, optimize):
     names = ["b", "c"] if op in ("And", "Or", "Xor", "Equal") else ["b"]
     result = {"Cast": FLOAT, "NonZero": TensorProto.INT64}.get(op, BOOL)
     model = model_of([helper.make_node(op, names, ["y"], **attributes)], [(n, BOOL, ["n"]) for n in names], [("y", result, None)])
-    built, other = session(model, optimize=optimize), np.array([True, False] * 4)
+    built, other = session(model, optimize=optimize), np.array([True, False] * 100)
     feeds = {"b": ODD, "c": other} if len(names) == 2 else {"b": ODD}
     plain = {n: a.view(np.uint8) != 0 for n, a in feeds.items()}
     assert np.array_equal(built.run(None, feeds)[0].view(np.uint8), built.run(None, plain)[0].view(np.uint8))
     assert ODD.view(np.uint8)[2] == 255, "what is the caller's is not written to"
+
+
+@pytest.mark.parametrize("other", ["Cast", "Identity", "Where", "Concat"])
+def test_bytes_other_than_0_and_1_are_true_beside_what_takes_them(other):
+    node = {"Cast": helper.make_node("Cast", ["b"], ["z"], to=FLOAT), "Identity": helper.make_node("Identity", ["b"], ["z"]),
+            "Where": helper.make_node("Where", ["b", "c", "b"], ["z"]), "Concat": helper.make_node("Concat", ["c", "b"], ["z"], axis=0)}[other]
+    model = model_of([helper.make_node("And", ["b", "c"], ["y"]), node], [(n, BOOL, ["n"]) for n in "bc"],
+                     [("y", BOOL, None), ("z", FLOAT if other == "Cast" else BOOL, None)])
+    built, c = session(model), np.array([True, False] * 100)
+    for found, expected in zip(built.run(None, {"b": ODD, "c": c}), built.run(None, {"b": ODD.view(np.uint8) != 0, "c": c}), strict=True):
+        assert np.array_equal(found.view(np.uint8), expected.view(np.uint8))
 
 
 @pytest.fixture

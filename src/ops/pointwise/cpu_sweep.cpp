@@ -28,6 +28,22 @@ int64_t period(const Shape& extents, const Shape& strides) {
   return n;
 }
 
+/// By input, whether it is of bools that only functions read to which every byte but 0 is true.
+std::vector<bool> reads_any_booleans(const expr::Program& p) {
+  std::vector<bool> any(static_cast<size_t>(p.input_count()));
+  for (size_t i = 0; i < any.size(); ++i) any[i] = p.type(static_cast<expr::Ref>(i)) == DType::boolean;
+  const auto drop = [&](expr::Ref r) {
+    if (r >= 0 && static_cast<size_t>(r) < any.size()) any[static_cast<size_t>(r)] = false;
+  };
+  for (const expr::Instruction& c : p.code()) {
+    const bool logical = c.fn == expr::Fn::logical_and || c.fn == expr::Fn::logical_or || c.fn == expr::Fn::logical_xor ||
+                         c.fn == expr::Fn::logical_not;
+    if (!logical) std::ranges::for_each(c.args, drop);
+  }
+  std::ranges::for_each(p.outputs(), drop);
+  return any;
+}
+
 }  // namespace
 
 std::optional<Refusal> Sweep::rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides) {
@@ -59,6 +75,7 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   const bool tiny = extents_.size() > 1 && extents_.back() < 8;
   for (size_t i = 0; i < inputs_; ++i)
     if (tiny || strides_[i].back() != 1) rows_.reset();
+  any_booleans_ = rows_ ? std::vector<bool>(inputs_, false) : reads_any_booleans(p);
   bool all_repeat = true;
   for (size_t i = 0; i < inputs_; ++i) {
     periods_.push_back(period(extents_, strides_[i]));

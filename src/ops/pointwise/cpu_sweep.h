@@ -25,6 +25,8 @@ class Sweep {
 
   int64_t workspace() const { return threads_ * thread_scratch_; }
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const;
+  /// Whether every byte but 0 is true in input i, of bools: where it meets logical functions alone.
+  bool takes_any_boolean(size_t i) const { return any_booleans_[i]; }
   /// A guess for a cost model, in microseconds, from the bytes it moves and the loops it runs.
   double estimate_us() const;
 
@@ -40,6 +42,7 @@ class Sweep {
   Shape extents_;               // merged; the last is a run's length
   std::vector<Shape> strides_;  // inputs, then outputs
   std::vector<int> bytes_;
+  std::vector<bool> any_booleans_;  // by input
   size_t inputs_ = 0;
   int64_t count_ = 0;
   bool gathers_ = false;

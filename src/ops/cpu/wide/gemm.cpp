@@ -150,7 +150,7 @@ void Gemm::run(Matrix a, Matrix b, void* c, int64_t c_row, void* workspace) cons
 }
 
 void Gemm::run_part(Matrix a, const char* packed, void* c, int64_t c_row, const Part& part, char* rows) const {
-  const int64_t columns = panel_.columns, step = table_->rows;
+  const int64_t columns = panel_.columns, step = packs_rows() ? table_->rows : part.last - part.first;
   for (int64_t k = 0; k < k_; k += depth) {
     const int64_t count = std::min(depth, k_ - k);
     if (packs_rows()) pack_rows(a, part, k, count, rows);

@@ -9,7 +9,7 @@ namespace smelt::ops::wide {
 /// Of elements. Integers wrap, so that unsigned ones are multiplied as signed ones.
 enum class Type : uint8_t { f64, i32, i64 };
 
-/// c[i][j] = or += Σ over k of a[i][k] · b[k][j] for up to Table::rows rows and Panel::columns columns. Steps are of elements.
+/// c[i][j] = or += Σ over k of a[i][k] · b[k][j] for any number of rows, Table::rows of them at a time, and up to Panel::columns columns. Steps are of elements.
 struct Tile {
   const void* a;
   int64_t a_row, a_column;

@@ -69,11 +69,19 @@ template <class T, int rows, int vectors> SMELT_WIDE_TARGET void tile_of(const T
   }
 }
 
-template <class T, int vectors, int rows = tile_rows> SMELT_WIDE_TARGET void tile(const Tile& t) {
+template <class T, int vectors, int rows = tile_rows> SMELT_WIDE_TARGET void last_tile(const Tile& t) {
   if constexpr (rows > 1) {
-    if (t.rows < rows) return tile<T, vectors, rows - 1>(t);
+    if (t.rows < rows) return last_tile<T, vectors, rows - 1>(t);
   }
   tile_of<T, rows, vectors>(t);
+}
+template <class T, int vectors> SMELT_WIDE_TARGET void tile(const Tile& t) {
+  Tile part = t;
+  for (; part.rows > 0; part.rows -= tile_rows) {
+    last_tile<T, vectors>(part);
+    part.a = static_cast<const T*>(part.a) + tile_rows * part.a_row;
+    part.c = static_cast<T*>(part.c) + tile_rows * part.c_row;
+  }
 }
 
 /// y[r] += Σ over `depth` rows of b: y goes through memory once for all of them.

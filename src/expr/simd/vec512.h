@@ -38,8 +38,6 @@ template <int n> SMELT_INLINE I32 shift_left(I32 a) { return {_mm512_slli_epi32(
 template <int n> SMELT_INLINE I32 shift_right_signed(I32 a) { return {_mm512_srai_epi32(a.v, n)}; }
 SMELT_INLINE float sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
 
-SMELT_INLINE float sum(F32 a) { return _mm512_reduce_add_ps(a.v); }
-
 SMELT_INLINE __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 SMELT_INLINE F32 load_first(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
 SMELT_INLINE void store_first(float* p, F32 a, int64_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), a.v); }

@@ -2,9 +2,11 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/flops.h"
 
+#include <cmath>
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/broadcast_operand.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
@@ -116,8 +118,8 @@ template <class Activate> void gemm(ComputeContext& ctx, Activate activate) {
         } else if (alpha == 1 && beta == 1) {
           y[at + j] = static_cast<T>(sums[j] + static_cast<Acc>(bias.at(at + j, 0)));
         } else {
-          y[at + j] = static_cast<T>(alpha * static_cast<double>(static_cast<T>(sums[j])) +
-                                     beta * static_cast<double>(bias.at(at + j, 0)));
+          const double v = alpha * static_cast<double>(static_cast<T>(sums[j])) + beta * static_cast<double>(bias.at(at + j, 0));
+          y[at + j] = std::isnan(v) ? T{} : truncated<T>(v);
         }
       }
     });

@@ -14,7 +14,8 @@ std::vector<int32_t> shifted(const Tensor& x, const Tensor& zero_point, size_t t
   if (!zero_point.valid()) return v;
   const Tensor zero = zero_point.cast(DType::i32);
   const BroadcastOperand<int32_t> at(zero, x.shape(), zero.size() == 1 ? Shape{} : along(zero.shape(), trailing));
-  for (size_t i = 0; i < v.size(); ++i) v[i] -= at.at(static_cast<int64_t>(i), 0);
+  for (size_t i = 0; i < v.size(); ++i)  // as kernels do: modulo 2^32
+    v[i] = static_cast<int32_t>(static_cast<uint32_t>(v[i]) - static_cast<uint32_t>(at.at(static_cast<int64_t>(i), 0)));
   return v;
 }
 

@@ -52,8 +52,8 @@ TEST(ConvEpilogue, apply_every_kind_of_epilogue) {
     p.output(p.call(Fn::hard_swish, p.input(DType::f32)));
     check_program(at, p, {}, false, [](double a, double) { return a * std::min(std::max(a / 6 + 0.5, 0.0), 1.0); });
     p = {};
-    const expr::Ref sum = p.input(DType::f32), low = p.constant(DType::f32, -0.25);
-    p.output(p.call(Fn::clip, sum, low, p.constant(DType::f32, 1.5)));
+    const expr::Ref sum = p.input(DType::f32), low = p.constant(DType::f32, -0.25), high = p.constant(DType::f32, 1.5);
+    p.output(p.call(Fn::clip, sum, low, high));
     check_program(at, p, {}, false, [](double a, double) { return std::min(std::max(a, -0.25), 1.5); });
     p = {};
     expr::Ref swish = p.call(Fn::hard_swish, p.input(DType::f32));
@@ -61,10 +61,12 @@ TEST(ConvEpilogue, apply_every_kind_of_epilogue) {
     check_program(at, p, {}, false,
                   [](double a, double) { return a * std::min(std::max(a / 6 + 0.5, 0.0), 1.0) * 0.75 - 0.125; });
     p = {};
-    p.output(p.call(Fn::add, p.constant(DType::f32, 0.5), p.call(Fn::relu, p.input(DType::f32))));
+    expr::Ref x = p.input(DType::f32);
+    p.output(p.call(Fn::add, p.constant(DType::f32, 0.5), p.call(Fn::relu, x)));
     check_program(at, p, {}, false, [](double a, double) { return relu(a) + 0.5; });
     p = {};
-    p.output(p.call(Fn::mul, p.constant(DType::f32, -3), p.input(DType::f32)));
+    x = p.input(DType::f32);
+    p.output(p.call(Fn::mul, p.constant(DType::f32, -3), x));
     check_program(at, p, {}, false, [](double a, double) { return a * -3; });
     p = {};
     p.output(p.call(Fn::gelu, p.input(DType::f32)));

@@ -62,7 +62,8 @@ TEST(HopperConfigs, fill_the_64_rows_with_columns_where_there_are_few_rows) {
 
 TEST(HopperConfigs, split_no_cluster_into_blocks_without_a_step_of_k) {
   for (const int64_t k : {64 * 5, 64 * 9, 64 * 29 + 8, 64 * 80}) {
-    for (const HopperConfig& c : *configs_of(product_of(DType::f16, 5, 64, k))) {
+    const auto configs = configs_of(product_of(DType::f16, 5, 64, k));
+    for (const HopperConfig& c : *configs) {
       const int64_t steps = (k + 63) / 64, each = (steps + c.splits - 1) / c.splits;
       EXPECT_TRUE(!c.cluster() || (c.splits - 1) * each < steps) << c.print();
       EXPECT_TRUE(!c.cluster() || c.splits <= 8) << c.print();

@@ -43,7 +43,8 @@ KeptMemory::Block KeptMemory::take(int64_t size) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return {};
   // The latest one: its bytes are the likeliest to be in a cache.
-  const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.size == size; });
+  const auto fits = [&](const Block& b) { return b.size >= size && b.size / 2 <= size; };
+  const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(), fits);
   if (at == blocks_.rend()) return {};
   const Block block = *at;
   blocks_.erase(std::next(at).base());

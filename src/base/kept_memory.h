@@ -27,7 +27,8 @@ class KeptMemory {
   /// The size that a block for so many bytes has: one of eight between two powers of two, so that the next result, a little longer
   /// than this one, finds a block, as a cache does that grows by each token.
   static int64_t size_of(int64_t bytes);
-  /// A block of that size, the caller's from now on. Without memory where there is none.
+  /// The block that was kept last of those of that size to twice as much, the caller's from now on: results of changing shapes take the
+  /// same few blocks in turn. Without memory where there is none.
   Block take(int64_t size);
   /// Keeps a block that free() takes; those kept longest make room. False where it is not kept, and stays the caller's.
   bool keep(const Block& block);

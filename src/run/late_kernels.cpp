@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/memory.h"
 #include "ops/core/late_kernel.h"
 
 namespace smelt::run {
 namespace {
 
 constexpr int64_t least_bytes = 1 << 14;  // of results: a reference makes fewer before a kernel is chosen
-constexpr int64_t large_bytes = 1 << 18;  // a result: its pages would be fetched from the system anew for every run
-constexpr size_t most_kept = 4;           // results: each of two is with the caller while the next is made
 constexpr int64_t most_parameters = 64;   // elements of an input whose values decide what a kernel does
 
 bool has_strings(std::span<const Tensor> in) {
@@ -64,24 +63,17 @@ std::unique_ptr<ops::Kernel> best_kernel(const ops::BoundNode& bound, const tune
 
 }  // namespace
 
-Tensor LateKernels::result(Chosen& c, DType type, const Shape& shape) {
-  const int64_t size = bytes(type, elements(shape));
-  if (size < large_bytes) return Tensor::empty(type, shape);
-  std::erase_if(c.kept, [&](const auto& t) { return t.use_count() == 1 && t->nbytes() != size; });
-  auto free = std::ranges::find_if(c.kept, [](const auto& t) { return t.use_count() == 1; });
-  if (free == c.kept.end()) {
-    if (c.kept.size() >= most_kept) return Tensor::empty(type, shape);
-    free = c.kept.insert(c.kept.end(), std::make_shared<Tensor>(Tensor::empty(type, shape)));
-  }
-  return Tensor::borrow(type, shape, (*free)->raw(), *free);
-}
-
 std::optional<std::vector<Tensor>> LateKernels::run(const Node& node, std::span<const Tensor> in, const tune::Tuner& tuner) {
   if (!ops::has_late_kernel(node) || has_strings(in)) return std::nullopt;
   const std::vector<ops::TensorDesc> out = described(node, in);
-  int64_t size = 0;
-  for (const ops::TensorDesc& d : out) size += d.present() ? bytes(d.type, elements(d.shape)) : 0;
-  if (size < least_bytes) return std::nullopt;
+  int64_t largest = 0;
+  for (const ops::TensorDesc& d : out) {
+    if (!d.present()) continue;
+    const int64_t size = bytes(d.type, elements(d.shape));
+    check_available(size, d.type, d.shape);  // before kernels are offered, which may make lists as long as a tensor
+    largest = std::max(largest, size);
+  }
+  if (largest < least_bytes) return std::nullopt;
   Chosen& c = chosen_[&node];
   if (!c.bound.node || !fits(c.bound, in)) {
     c.kernel.reset();
@@ -95,7 +87,7 @@ std::optional<std::vector<Tensor>> LateKernels::run(const Node& node, std::span<
   std::vector<void*> to;
   for (const Tensor& t : in) from.push_back(t.raw());
   for (size_t i = 0; i < out.size(); ++i) {
-    if (c.bound.outputs[i].type != DType::undefined) results[i] = result(c, out[i].type, out[i].shape);
+    if (c.bound.outputs[i].type != DType::undefined) results[i] = Tensor::empty(out[i].type, out[i].shape);
     to.push_back(results[i].raw());
   }
   c.kernel->run({from, to, c.workspace.raw(), nullptr});

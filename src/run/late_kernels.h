@@ -25,10 +25,7 @@ class LateKernels {
     ops::BoundNode bound;
     std::unique_ptr<ops::Kernel> kernel;
     Tensor workspace;
-    std::vector<std::shared_ptr<Tensor>> kept;  // memory of large results, which another run writes once nobody has them
   };
-  /// Memory for a result: what is kept, where it is free.
-  static Tensor result(Chosen& c, DType type, const Shape& shape);
   std::map<const Node*, Chosen> chosen_;
 };
 

@@ -33,6 +33,13 @@ bool reads_any_boolean(const plan::Segment& s, ValueId v) {
   return true;
 }
 
+/// A kernel of oneDNN's is generated code of some 4 to 60 KiB, with its descriptors; the others are lists of extents and addresses.
+int64_t bytes_of(const std::vector<plan::Step>& steps) {
+  constexpr int64_t of_generated = 40 << 10, of_step = 4 << 10;
+  const auto generated = std::ranges::count(steps, "onednn", &plan::Step::tactic);
+  return generated * of_generated + (std::ssize(steps) - generated) * of_step;
+}
+
 }  // namespace
 
 bool SegmentState::takes_any_boolean(ValueId v) {
@@ -47,13 +54,11 @@ SegmentState::SegmentState(plan::PlannedSegment planned)
       arguments(segment.steps.size()),
       branches(segment.steps.size()),
       own_results(segment.results.size()),
-      device_copies(segment.externals.size()) {}
+      device_copies(segment.externals.size()),
+      step_bytes(bytes_of(segment.steps)) {}
 
 int64_t SegmentState::held_bytes() const {
-  // A kernel of oneDNN's is generated code of some 4 to 60 KiB, with its descriptors; the others are lists of extents and addresses.
-  constexpr int64_t of_generated = 40 << 10, of_step = 4 << 10;
-  int64_t held = 0;
-  for (const plan::Step& step : segment.steps) held += step.tactic == "onednn" ? of_generated : of_step;
+  int64_t held = step_bytes;
   for (const auto* tensors : {&own_results, &device_copies})
     for (const Tensor& t : *tensors)
       if (t.valid() && t.type() != DType::string) held += t.nbytes();

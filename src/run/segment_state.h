@@ -56,6 +56,7 @@ struct SegmentState : plan::PlannedSegment {
   std::vector<std::array<BranchState, 2>> branches;  // by step; of control steps: else, then
   std::vector<Tensor> own_results;                   // by result: memory where the caller gives none, made when needed
   std::vector<Tensor> device_copies;                 // by external: of values that the host made
+  int64_t step_bytes = 0;                            // about what its kernels hold
   bool has_constants = false;                        // what its steps read of them was uploaded
   Tensor counts, host_counts;                        // i64 [kernels that count their results]: the device's, and the host's copy
   std::list<SegmentRecording> recordings;            // most recently used first

@@ -14,15 +14,16 @@ namespace {
 constexpr int64_t mib = int64_t{1} << 20;
 KeptMemory::Block block(int64_t size) { return {std::malloc(static_cast<size_t>(size)), size}; }
 
-TEST(KeptMemory, gives_a_block_back_to_a_request_of_its_size) {
+TEST(KeptMemory, gives_a_block_back_to_a_request_of_its_size_or_half_of_it) {
   KeptMemory kept(64 * mib);
   const KeptMemory::Block four = block(4 * mib);
   ASSERT_TRUE(kept.keep(four));
   EXPECT_EQ(kept.bytes(), 4 * mib);
   EXPECT_EQ(kept.take(5 * mib).memory, nullptr);
-  EXPECT_EQ(kept.take(3 * mib).memory, nullptr);
-  const KeptMemory::Block again = kept.take(4 * mib);
+  EXPECT_EQ(kept.take(2 * mib - 64).memory, nullptr) << "more than half of it would lie idle";
+  const KeptMemory::Block again = kept.take(2 * mib);
   EXPECT_EQ(again.memory, four.memory);
+  EXPECT_EQ(again.size, 4 * mib) << "its own size, for the next to keep it";
   EXPECT_EQ(kept.bytes(), 0);
   EXPECT_EQ(kept.take(4 * mib).memory, nullptr) << "it was given once";
   std::free(again.memory);

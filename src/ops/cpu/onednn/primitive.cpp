@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -18,10 +17,10 @@ namespace smelt::ops::onednn {
 const dnnl::engine& engine() {
   static const dnnl::engine e = [] {
     device::onednn_uses_team();
-    // Kernels hold their primitives. Beyond its capacity (1024) every new primitive has it search through all of them, 20 us of 256,
-    // and what it holds is generated code. So many are in the plans that several threads may make of one shape.
-    constexpr int enough_for_a_plan = 64;
-    if (!std::getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")) dnnl::set_primitive_cache_capacity(enough_for_a_plan);
+    // Kernels hold their primitives. oneDNN's cache gives descriptors out, too: copies whose brgemm parts point into the descriptor that
+    // the cached primitive was made of, which is gone. One that is still to become a primitive when the cache drops that entry
+    // crashes (oneDNN 3.2). Without the cache each descriptor is its own.
+    dnnl::set_primitive_cache_capacity(0);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return e;

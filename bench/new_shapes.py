@@ -186,7 +186,10 @@ def measure(name, args):
     cache = args.folder / "cache.new_shapes"
     options = {"threads": args.threads, "level": args.tuning_level, "cache": str(cache),
                "ranges": subject.ranges if args.prepared else {}}
-    reference, kept = args.folder / f"{name}.reference.npz", args.folder / f"{name}.smelt.npz"
+    reference = args.folder / f"{name}.reference.npz"
+
+    def kept(engine):
+        return args.folder / f"{name}.{engine}.npz"
     plain = Engine("onnxruntime.plain", model, name, shapes, options)
     plain.run(range(len(shapes)), reference)
     plain.end()
@@ -198,11 +201,12 @@ def measure(name, args):
         for p in range(args.passes):
             order = random.permutation(len(shapes))
             for engine in engines if (p + round_) % 2 else engines[::-1]:
-                engine.run(order, kept if engine.name == "smelt" and p == args.passes - 1 else "")
+                # Both keep them: results that are kept cost new memory.
+                engine.run(order, kept(engine.name) if p == args.passes - 1 else "")
         for engine in engines:
             engine.end()
         rounds.append({e.name: e.figures() for e in engines})
-        worst, where = error(np.load(kept), np.load(reference))
+        worst, where = error(np.load(kept("smelt")), np.load(reference))
         rounds[-1]["error"], rounds[-1]["error_at"] = worst, f"{shapes[int(where.split('.')[0])]}" if where else ""
     return {"shapes": shapes, "rounds": rounds}
 

@@ -216,3 +216,32 @@ def test_nan_stays_nan_by_every_tactic(tmp_path, op):
     x = np.array([np.nan, 1, -1], np.float32)
     for options in ({}, {"optimize": False}, {"optimize": False, "tactics": "-all,+reference"}):
         assert np.isnan(smelt.Session(path, **options).run(None, {"x": x})[0]).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("zero", [None, (), (32,)], ids=["no zero point", "one", "one a channel"])
+@pytest.mark.parametrize("types", [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)])
+def test_integer_convolutions_over_constant_weights(tmp_path, types, zero, kernel, group):
+    """Every kernel runs, for at level 3 all are measured."""
+    random = np.random.default_rng(0)
+    x, w = (random.integers(0 if t == np.uint8 else -100, 100, shape).astype(t)
+            for t, shape in zip(types, ((1, 24, 14, 14), (32, 24 // group, kernel, kernel)), strict=True))
+    constants = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array(7, types[0]), "xz")]
+    if zero is not None:
+        constants.append(numpy_helper.from_array(random.integers(1, 9, zero).astype(types[1]), "wz"))
+    node = helper.make_node("ConvInteger", ["x", "w", "xz", *(["wz"] if zero is not None else [])], ["y"], group=group,
+                            pads=[kernel // 2] * 4)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)],
+                              [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, None)], constants)
+    model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
+    wide = [c.astype(np.int64) for c in (x, w)]
+    zeros = numpy_helper.to_array(constants[2]).astype(np.int64).reshape(-1, 1, 1, 1) if zero is not None else 0
+    image = np.pad(wide[0] - 7, ((0, 0), (0, 0), (kernel // 2,) * 2, (kernel // 2,) * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), (2, 3))
+    each = 24 // group
+    expected = np.concatenate([np.einsum("nchwij,ocij->nohw", windows[:, g * each:(g + 1) * each], (wide[1] - zeros)[g * 32 // group:(g + 1) * 32 // group])
+                               for g in range(group)], axis=1)
+    for level in (0, 3):
+        y, = smelt.Session(model, tuning_level=level, cache_dir=tmp_path / str(level)).run(None, {"x": x})
+        np.testing.assert_array_equal(y, expected)

@@ -106,9 +106,21 @@ std::shared_ptr<GroupProduct> product_of(const BoundNode& b, const Form& f, int6
   return g;
 }
 
+/// A group's kernel, and what it reads of its weights and their zero point at each run.
+struct PreparedProduct {
+  PreparedProduct(const GroupProduct& g, std::unique_ptr<Kernel> k) : kernel(std::move(k)) {
+    const auto constant = [&](size_t i) {
+      return g.bound.constant(i) && kernel->reads(i) ? g.bound.inputs[i].constant : Tensor();
+    };
+    weights = constant(1), zero = constant(3);
+  }
+  std::unique_ptr<Kernel> kernel;
+  Tensor weights, zero;
+};
+
 class IntegerConv final : public Kernel {
  public:
-  IntegerConv(const BoundNode& b, const Form& f, std::vector<std::unique_ptr<Kernel>> products, int threads)
+  IntegerConv(const BoundNode& b, const Form& f, std::vector<PreparedProduct> products, int threads)
       : f_(f),
         products_(std::move(products)),
         threads_(threads),
@@ -117,7 +129,7 @@ class IntegerConv final : public Kernel {
         lines_(lines_at_a_time(f)),
         image_(copy_of(f, threads)),
         result_({f.group_outputs(), rows()}, {1, f.group_outputs()}, {f.plane(), 1}, 4, threads) {
-    for (const auto& p : products_) inner_ = std::max(inner_, p->workspace());
+    for (const auto& p : products_) inner_ = std::max(inner_, p.kernel->workspace());
   }
   int64_t workspace() const override {
     return aligned(image_bytes()) + aligned(unfolded_bytes()) + aligned(sums_bytes()) + inner_;
@@ -145,9 +157,10 @@ class IntegerConv final : public Kernel {
           unfold(image, unfolded, n, line, g);
           rows_from = unfolded;
         }
-        const void* const in[] = {rows_from, nullptr, has_zero_ ? b.inputs[2] : nullptr, nullptr};
+        const PreparedProduct& product = products_[static_cast<size_t>(g)];
+        const void* const in[] = {rows_from, product.weights.raw(), has_zero_ ? b.inputs[2] : nullptr, product.zero.raw()};
         void* out = sums;
-        products_[static_cast<size_t>(g)]->run({std::span(in, std::max<size_t>(2, inputs_.size())), std::span(&out, 1), inner});
+        product.kernel->run({std::span(in, std::max<size_t>(2, inputs_.size())), std::span(&out, 1), inner});
         result_.run(y + (n * f_.outputs + g * f_.group_outputs()) * f_.plane() + line * f_.out[2], sums);
       }
     }
@@ -191,7 +204,7 @@ class IntegerConv final : public Kernel {
   }
 
   Form f_;
-  std::vector<std::unique_ptr<Kernel>> products_;  // one a group
+  std::vector<PreparedProduct> products_;  // one a group
   int threads_;
   bool has_zero_;
   std::vector<const void*> inputs_;
@@ -293,8 +306,8 @@ void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& o
     const double estimate = first.estimate_us * products + moved / 4e3 / machine.threads;
     offer.candidates.push_back(
         {first.tactic, first.config + " rows", 2 + estimate, [b, f = *f, groups, prepare, threads = machine.threads] {
-           std::vector<std::unique_ptr<Kernel>> kernels;
-           for (const auto& make : prepare) kernels.push_back(make());
+           std::vector<PreparedProduct> kernels;
+           for (size_t g = 0; g < prepare.size(); ++g) kernels.emplace_back(*(*groups)[g], prepare[g]());
            return std::make_unique<IntegerConv>(b, f, std::move(kernels), threads);
          }});
   }

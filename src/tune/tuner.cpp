@@ -51,6 +51,9 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return estimate(a) < estimate(b); });
   const auto lengthy = [&](size_t i) { return offer.candidates[i].lengthy; };
   if (level_ < 3 && !std::ranges::all_of(order, lengthy)) std::erase_if(order, lengthy);
+  // The plain loops win a race only where a kernel's samples were interrupted.
+  if (level_ < 3 && !order.empty() && offer.candidates[order.front()].tactic != "reference")
+    std::erase_if(order, [&](size_t i) { return offer.candidates[i].tactic == "reference"; });
   if (level_ == 1 && order.size() > 2) order.resize(2);
   if (level_ == 2) {
     const double limit = 10 * estimate(order[0]);

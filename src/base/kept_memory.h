@@ -1,4 +1,4 @@
-// Blocks that tensors let go, kept for the tensors of the same size that come next.
+// Blocks that tensors let go, kept for the tensors of about the same size that come next.
 #pragma once
 
 #include <cstdint>

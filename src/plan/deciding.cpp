@@ -83,8 +83,9 @@ Deciding what_decides(const Graph& g) {
     const Node& node = g.node(NodeId(i));
     if (!node.alive || !node.is("If")) continue;
     const Condition c = search.of(node.in(0));
-    found.shapes =
-        found.shapes || c.shapes || std::ranges::any_of(bodies_of(node), [](const GraphPtr& b) { return holds_if(*b); });
+    const bool by_constants = !c.other_values && c.booleans.empty();  // such as rewriting left
+    const auto holds = [](const GraphPtr& body) { return holds_if(*body); };
+    found.shapes = found.shapes || c.shapes || by_constants || std::ranges::any_of(bodies_of(node), holds);
     if (!c.other_values) booleans.insert(c.booleans.begin(), c.booleans.end());
   }
   if (booleans.size() <= Deciding::most) found.inputs.assign(booleans.begin(), booleans.end());

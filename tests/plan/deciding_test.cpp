@@ -62,6 +62,14 @@ TEST(Deciding, shapes_by_themselves_or_with_a_boolean) {
   EXPECT_EQ(both.inputs, std::vector<size_t>{1});
 }
 
+TEST(Deciding, shapes_where_nothing_but_constants_is_part_of_the_condition) {
+  const Deciding d = what_decides(graph_of(0, [](Builder& b, ValueId, const Flags&) {
+    return b.node("not", "Not", {b.g.add_constant("no", Tensor::of<bool>({1}, {false}))}, {1}, DType::boolean);
+  }));
+  EXPECT_TRUE(d.shapes) << "they are asked, and find it known";
+  EXPECT_TRUE(d.inputs.empty());
+}
+
 TEST(Deciding, nothing_where_other_values_are_part_of_the_condition) {
   const Deciding d = what_decides(graph_of(1, [](Builder& b, ValueId x, const Flags& f) {
     return b.node("and", "And", {f[0], is_positive(b, x)}, {1}, DType::boolean);

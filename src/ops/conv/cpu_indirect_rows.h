@@ -27,7 +27,8 @@ class WindowRows final : public igemm::Rows {
   struct Offset {
     int64_t y, x;
   };
-  void point_inside(const float** to, int64_t n, int64_t y, int64_t x) const;
+  /// `count` windows from the one at (n, y, x) of the image on, of one line; `row`: of the first in its task.
+  void point_inside(const float** to, int64_t row, int64_t count, int64_t n, int64_t y, int64_t x) const;
   void point_at_border(const float** to, int64_t n, int64_t y, int64_t x) const;
 
   std::vector<Source> inputs_;
@@ -35,7 +36,8 @@ class WindowRows final : public igemm::Rows {
   std::vector<igemm::Part> parts_;
   std::vector<float> zeros_;           // what taps outside the image read
   std::vector<int64_t> part_offsets_;  // from the window's first pixel, for windows wholly inside an input that is not upsampled
-  int64_t out_height_, out_width_, stride_y_, stride_x_, pad_y_, pad_x_, last_y_, last_x_;
+  int64_t out_height_, out_width_, stride_y_, stride_x_, pad_y_, pad_x_, last_y_;
+  int64_t inside_begin_, inside_end_;  // of a line's pixels, those whose windows have no column outside of the image
   bool upsamples_ = false;
   bool pixels_ = false;  // a 1 × 1 window over a dense image
 };
@@ -44,7 +46,7 @@ class WindowRows final : public igemm::Rows {
 /// Sources are the window's rows.
 class PaddedRows final : public igemm::Rows {
  public:
-  PaddedRows(const Problem& p, std::vector<igemm::Part> parts);
+  PaddedRows(const Problem& p, const std::vector<igemm::Part>& parts);
   int64_t floats() const;  // of the copy
   void set_image(const float* base) { base_ = base; }
   void point(int64_t first, int64_t count, const float** to) const override;
@@ -53,8 +55,8 @@ class PaddedRows final : public igemm::Rows {
 
  private:
   const float* base_ = nullptr;
-  std::vector<igemm::Part> parts_;
-  int64_t batch_, channels_, out_height_, out_width_, stride_y_, stride_x_, dilation_y_;
+  std::vector<int64_t> part_offsets_;  // from the window's first pixel
+  int64_t batch_, channels_, out_height_, out_width_, stride_y_, stride_x_;
 };
 
 }  // namespace smelt::ops::conv

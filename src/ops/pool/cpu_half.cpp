@@ -47,7 +47,7 @@ class PoolOfHalves final : public Kernel {
     });
     if (p_.kind != Kind::max) {
       const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
-      row_functions().scale(row, 1.0f / static_cast<float>(count), channels);
+      row_functions(channels).scale(row, 1.0f / static_cast<float>(count), channels);
     }
     row_simd().scale(type_, row, nullptr, nullptr, to, channels);
   }

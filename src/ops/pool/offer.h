@@ -6,8 +6,8 @@
 
 namespace smelt::ops::pool {
 
-/// The inner loops for this machine.
-const RowFunctions& row_functions();
+/// The inner loops for this machine and pixels of so many channels.
+const RowFunctions& row_functions(int64_t channels);
 
 /// "cpu" for f32. `p` has four axes, is channels-last on both sides, not empty, and has no window without a pixel.
 void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);

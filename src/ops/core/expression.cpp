@@ -45,6 +45,29 @@ Ref swish(const Writer& w, float otherwise) {
   return w.in_region && alpha == 1 ? w.call(Fn::silu, {x}) : w.call(Fn::swish, {x, w.number(alpha)});
 }
 
+/// Integers to the power of integers. An exponent that the base's type may not hold is an i64, and so is the base then: the low
+/// bits of a power are those of the base's low bits.
+Ref integer_power(const Writer& w, DType exponent) {
+  const bool as_signed = is_signed(w.type) || !is_signed(exponent);
+  if (exponent == w.type || (bits(exponent) < bits(w.type) && as_signed)) return w.call(Fn::pow, {w.in(0), w.in(1)});
+  const auto wide = [&](Ref r) { return w.program.cast(r, DType::i64); };
+  const Ref a = wide(w.in(0)), b = w.inputs[1].ref;
+  if (exponent != DType::u64) return w.program.cast(w.call(Fn::pow, {a, wide(b)}), w.type);
+  // No signed type holds these: a ^ b is (a ^ (b / 2)) ^ 2 * a ^ (b % 2).
+  const Ref two = w.program.constant(exponent, 2);
+  const Ref half = w.call(Fn::pow, {a, wide(w.call(Fn::div, {b, two}))});
+  const Ref rest = w.call(Fn::pow, {a, wide(w.call(Fn::mod, {b, two}))});
+  return w.program.cast(w.call(Fn::mul, {w.call(Fn::mul, {half, half}), rest}), w.type);
+}
+
+/// Whether the floats that a power is computed in hold the exponent: f32 does not hold each i32, of which (-1) ^ n wants the last bit.
+bool holds_exponents(const Writer& w, DType exponent) {
+  if (is_integer(w.type)) return false;  // 4 ^ 0.5 is 2: the exponent is not cut off
+  if (w.type == DType::f64) return true;
+  if (const auto known = w.inputs[1].value) return static_cast<double>(static_cast<float>(*known)) == *known;
+  return bits(exponent) <= (is_integer(exponent) ? 16 : 32);
+}
+
 }  // namespace
 
 size_t Expression::operands() const {
@@ -123,15 +146,18 @@ Ref write_mod(const Writer& w) {
 
 Ref write_pow(const Writer& w) {
   const Ref x = w.in(0);
-  if (is_integer(w.type) && is_float(w.program.type(w.inputs[1].ref)))  // 4 ^ 0.5 is 2: the exponent is not cut off
-    return w.program.cast(w.call(Fn::pow, {w.in(0, DType::f64), w.in(1, DType::f64)}), w.type);
-  if (const auto exponent = w.inputs[1].value; exponent && w.in_region) {
-    if (exponent == 1) return x;
-    if (exponent == 2) return w.call(Fn::mul, {x, x});
-    if (exponent == 3) return w.call(Fn::mul, {w.call(Fn::mul, {x, x}), x});
-    if (exponent == -1 && is_float(w.type)) return w.call(Fn::reciprocal, {x});
+  const DType exponent = w.program.type(w.inputs[1].ref);
+  const bool rounds =
+      is_integer(w.type) && is_float(exponent);  // what does not fit is the largest then, as a product would not be
+  if (const auto known = w.inputs[1].value; known && w.in_region && !rounds) {
+    if (known == 1) return x;
+    if (known == 2) return w.call(Fn::mul, {x, x});
+    if (known == 3) return w.call(Fn::mul, {w.call(Fn::mul, {x, x}), x});
+    if (known == -1 && is_float(w.type)) return w.call(Fn::reciprocal, {x});
   }
-  return w.call(Fn::pow, {x, w.in(1)});
+  if (is_integer(w.type) && is_integer(exponent)) return integer_power(w, exponent);
+  if (holds_exponents(w, exponent)) return w.call(Fn::pow, {x, w.in(1)});
+  return w.program.cast(w.call(Fn::pow, {w.in(0, DType::f64), w.in(1, DType::f64)}), w.type);
 }
 
 /// Bounds are inputs 1 and 2, or the attributes min and max of opsets below 11.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace smelt::ops {
 
@@ -104,19 +105,12 @@ ComputeClass compute_class(DType t, const char* where) {
 
 namespace {
 
-/// Truncates toward zero and saturates; NaN becomes 0. A plain cast would be undefined there.
-int64_t truncate(double v) {
-  if (std::isnan(v)) return 0;
-  if (v >= 9223372036854775808.0) return INT64_MAX;
-  return v <= -9223372036854775808.0 ? INT64_MIN : static_cast<int64_t>(v);
-}
-
 /// Half and BFloat convert to and from float only.
 template <class To, class From> To convert(From v) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, bool>) {
     return v != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return static_cast<To>(truncate(static_cast<double>(v)));
+    return std::isnan(v) ? To(0) : truncated<To>(static_cast<double>(v));
   } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, BFloat>) {
     return static_cast<To>(static_cast<float>(v));
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat>) {

@@ -97,28 +97,42 @@ template <class F> void run_variadic(ComputeContext& c) {
   });
 }
 
-int64_t integer_power(int64_t base, int64_t exponent) {
-  if (exponent < 0) {  // 1 / base^|exponent|, truncated
-    if (base == 1 || base == -1) return exponent % 2 == 0 ? 1 : base;
-    return 0;
-  }
-  int64_t result = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) result = wrapping_mul(result, base);
-    base = wrapping_mul(base, base);
-  }
+/// Of a base without a sign, which wraps as one that has it.
+uint64_t whole_power(uint64_t base, uint64_t exponent) {
+  uint64_t result = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base)
+    if (exponent & 1) result *= base;
   return result;
 }
 
+int64_t integer_power(int64_t base, int64_t exponent) {
+  if (exponent >= 0) return static_cast<int64_t>(whole_power(static_cast<uint64_t>(base), static_cast<uint64_t>(exponent)));
+  if (base == 1 || base == -1) return exponent % 2 == 0 ? 1 : base;  // 1 / base^|exponent|, truncated
+  return 0;
+}
+
 /// The result has the base's type, whatever the exponent's.
-void infer_pow(InferContext& c) { infer_broadcast(c, type_of(c, 0), 2); }
+void infer_pow(InferContext& c) {
+  const DType base = type_of(c, 0), exponent = type_of(c, 1);
+  for (size_t i = 0; i < 2; ++i)
+    if (!is_float(c.in(i).type) && !is_integer(c.in(i).type))
+      fail("input {} has type {}, expected numbers", i, name(c.in(i).type));
+  // Negative powers of all others are those of an i64. ONNX has no base without a sign.
+  if (base == DType::u64 && is_integer(exponent) && is_signed(exponent))
+    fail("the base has type u64 and the exponent {}, expected an exponent without a sign", name(exponent));
+  infer_broadcast(c, base, 2);
+}
 
 void run_pow(ComputeContext& c) {
   const Tensor &base = c.in(0), &exponent = c.in(1);
   const auto power = [](auto a, auto b) { return std::pow(a, b); };
-  const bool whole = is_integer(base.type()) && is_integer(exponent.type());
-  if (whole) return map_elements<int64_t>(c.outputs[0], integer_power, base, exponent);
-  if (compute_class(base.type(), "Pow") == ComputeClass::f32) return map_elements<float>(c.outputs[0], power, base, exponent);
+  if (is_integer(base.type()) && exponent.type() == DType::u64)
+    return map_elements<uint64_t>(c.outputs[0], whole_power, base, exponent);
+  if (is_integer(base.type()) && is_integer(exponent.type()))
+    return map_elements<int64_t>(c.outputs[0], integer_power, base, exponent);
+  const bool exact = bits(exponent.type()) <= (is_integer(exponent.type()) ? 16 : 32);  // in f32
+  if (exact && compute_class(base.type(), "Pow") == ComputeClass::f32)
+    return map_elements<float>(c.outputs[0], power, base, exponent);
   map_elements<double>(c.outputs[0], power, base, exponent);
 }
 

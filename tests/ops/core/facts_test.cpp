@@ -1,48 +1,14 @@
 // The rows' facts against ONNX's schemas, the shape rules and the references.
-#include "ops/core/facts.h"
-
-#include <onnx/defs/schema.h>
-
 #include <limits>
 #include <numeric>
 #include <random>
 #include <set>
 
-#include "import/schema.h"
-#include "ops/core/expression.h"
-#include "ops/core/program.h"
-#include "ops/core/reference_kernel.h"
-#include "ops/one_node.h"
+#include "ops/core/row_program.h"
 #include "ops/pointwise/onnx_program.h"
 
 namespace smelt::ops::test {
 namespace {
-
-const onnx::OpSchema* schema_of(const OpRow& row) {
-  return row.def.domain.empty() ? onnx::OpSchemaRegistry::Schema(std::string(row.def.op)) : nullptr;
-}
-
-bool is_pointwise_row(const OpRow& row) { return row.facts.elements == Elements::pointwise && !row.facts.expression.of_node; }
-
-/// Inputs that must be there; one more where there may be any number.
-size_t least_inputs(const OpRow& row) {
-  const auto* schema = schema_of(row);
-  if (!schema) return row.facts.expression.operands();
-  const bool variadic = schema->inputs().back().GetOption() == onnx::OpSchema::Variadic;
-  return static_cast<size_t>(schema->min_input()) + (variadic ? 1 : 0);
-}
-
-/// What a node must say besides its inputs.
-Attributes attributes_of(const OpRow& row, DType type) {
-  if (row.def.op == "BitShift") return {{"direction", std::string("RIGHT")}};
-  if (row.def.op == "Cast") return {{"to", static_cast<int64_t>(DType::f32)}};
-  if (row.def.op == "BitCast") return {{"to", static_cast<int64_t>(type)}};
-  return {};
-}
-
-Node node_of(const OpRow& row, size_t inputs, DType type) {
-  return make_node(std::string(row.def.op), inputs, attributes_of(row, type), 1, std::string(row.def.domain));
-}
 
 /// The type of input i of a node whose operands are of `type`.
 DType input_type(const OpRow& row, size_t i, DType type) { return row.def.op == "Where" && i == 0 ? DType::boolean : type; }
@@ -81,15 +47,6 @@ Tensor permuted(const Tensor& t, const std::vector<int64_t>& from) {
 }
 
 const DType types[] = {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64, DType::u8, DType::u32, DType::boolean};
-
-/// Nothing where the operator is not defined for the type.
-std::optional<Tensor> reference(const Node& n, const std::vector<Tensor>& in) {
-  try {
-    return evaluate(n, in)[0];
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
 
 TEST(Facts, of_expressions_agree_with_the_schemas) {
   int counted = 0;
@@ -194,31 +151,6 @@ TEST(Facts, of_kept_shapes_are_those_of_the_shape_rules) {
     ++shown;
   }
   EXPECT_GT(shown, 70);
-}
-
-void expect_alike(const Tensor& got, const Tensor& wanted, double tolerance, const std::string& what) {
-  ASSERT_EQ(got.type(), wanted.type()) << what;
-  ASSERT_EQ(got.shape(), wanted.shape()) << what;
-  const auto a = got.to_doubles(), b = wanted.to_doubles();
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    EXPECT_LE(std::abs(a[i] - b[i]), tolerance * (1 + std::abs(b[i]))) << what << ": " << a[i] << " for " << b[i] << " at " << i;
-  }
-}
-
-/// What express writes for the node; nothing where the language has no program for the type.
-std::optional<expr::Program> program(const Node& n, const std::vector<Tensor>& in, const Tensor& y, bool in_region) {
-  expr::Program p;
-  std::vector<Operand> operands;
-  for (const Tensor& t : in) {
-    if (operands.size() < facts(n).operands && !computing_type(t.type())) return std::nullopt;
-    operands.push_back({true, operands.size() < facts(n).operands ? p.input(t.type()) : -1});
-  }
-  const auto lead = facts(n).expression.lead();
-  const auto r = express({p, n, operands, *computing_type(in[lead].type()), y.type(), in_region});
-  if (!r) return std::nullopt;
-  p.output(p.cast(*r, y.type()));
-  return p;
 }
 
 TEST(Facts, of_expressions_compute_what_the_references_do) {

@@ -74,6 +74,30 @@ TEST(Arithmetic, raises_integers_to_integer_powers_exactly) {
   EXPECT_EQ(run("Pow", {i64({3}, {2, -1, 1}), i64({3}, {-1, -3, -8})}).to_ints(), (std::vector<int64_t>{0, -1, 1}));
 }
 
+/// Powers of 3, -3, -1 and 2 modulo 2^32 and 2^64, whose exponents 32 or 64 bits with a sign do not hold.
+TEST(Arithmetic, raises_to_exponents_that_the_bases_type_does_not_hold) {
+  const std::vector<uint64_t> exponents = {uint64_t{1} << 31, (uint64_t{1} << 31) + 1, (uint64_t{1} << 32) + 1, INT64_MAX,
+                                           UINT64_MAX};
+  const Ints narrow[] = {
+      {1, 1, 1, 0}, {3, -3, -1, 0}, {3, -3, -1, 0}, {-1431655765, 1431655765, -1, 0}, {-1431655765, 1431655765, -1, 0}};
+  const Ints wide[] = {{-7977717197575290879, -7977717197575290879, 1, 0},
+                       {-5486407519016321021, 5486407519016321021, -1, 0},
+                       {7473929035676909571, -7473929035676909571, -1, 0},
+                       {-6148914691236517205, 6148914691236517205, -1, 0},
+                       {-6148914691236517205, 6148914691236517205, -1, 0}};
+  for (size_t i = 0; i < exponents.size(); ++i) {
+    for (DType t : {DType::u32, DType::i64, DType::u64}) {
+      if (exponents[i] > (t == DType::u32 ? UINT32_MAX : t == DType::i64 ? uint64_t{INT64_MAX} : UINT64_MAX)) continue;
+      const Tensor by = Tensor::of<uint64_t>({1}, {exponents[i]}).cast(t);
+      EXPECT_EQ(run("Pow", {i32({4}, {3, -3, -1, 2}), by}).to_ints(), narrow[i]) << exponents[i] << " of " << name(t);
+      EXPECT_EQ(run("Pow", {i64({4}, {3, -3, -1, 2}), by}).to_ints(), wide[i]) << exponents[i] << " of " << name(t);
+    }
+  }
+  EXPECT_EQ(run("Pow", {i32({3}, {-1, 1, 2}), i64({1}, {-(int64_t{1} << 32) - 1})}).to_ints(), (Ints{-1, 1, 0}));
+  EXPECT_EQ(run("Pow", {f32({1}, {-1}), i64({1}, {(1 << 24) + 1})}).to_doubles()[0], -1);  // no f32
+  EXPECT_EQ(run("Pow", {i32({1}, {1 << 20}), f32({1}, {2})}).to_ints()[0], INT32_MAX);
+}
+
 TEST(Arithmetic, sums_sixteen_bit_floats_with_one_rounding) {
   const Tensor one = Tensor::scalar(1.0f).cast(DType::f16), tiny = Tensor::scalar(1.0f / 2048).cast(DType::f16);
   EXPECT_EQ(run("Sum", {one, tiny, tiny}).to_doubles()[0], 1.0 + 1.0 / 1024);  // rounded twice it would stay 1

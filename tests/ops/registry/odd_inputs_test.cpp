@@ -1,6 +1,5 @@
 // Every operator, in every version, on inputs of any rank, with values and attributes as odd as a damaged model can have them: an
 // Error, or outputs. Constant folding runs operators on whatever a model holds. Each runs in a process of its own.
-#include <onnx/defs/schema.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,6 +9,7 @@
 
 #include "import/stages.h"
 #include "ops/one_node.h"
+#include "ops/schema_types.h"
 #include "support/child.h"
 #include "support/odd.h"
 
@@ -18,18 +18,6 @@ namespace {
 
 using smelt::test::Odd;
 using Kind = onnx::AttributeProto::AttributeType;
-
-/// "tensor(float)" → f32; undefined where smelt has no such type.
-DType dtype_of(const std::string& text) {
-  static const std::map<std::string, DType> known = {
-      {"tensor(float)", DType::f32},     {"tensor(double)", DType::f64},   {"tensor(float16)", DType::f16},
-      {"tensor(bfloat16)", DType::bf16}, {"tensor(int8)", DType::i8},      {"tensor(int16)", DType::i16},
-      {"tensor(int32)", DType::i32},     {"tensor(int64)", DType::i64},    {"tensor(uint8)", DType::u8},
-      {"tensor(uint16)", DType::u16},    {"tensor(uint32)", DType::u32},   {"tensor(uint64)", DType::u64},
-      {"tensor(bool)", DType::boolean},  {"tensor(string)", DType::string}};
-  const auto found = known.find(text);
-  return found == known.end() ? DType::undefined : found->second;
-}
 
 struct Call {
   Node node;
@@ -82,12 +70,7 @@ class Calls {
   DType type_of(const std::string& formal) {
     if (odd_.one_in(16)) return odd_.one_in(2) ? DType::f32 : DType::i64;
     if (chosen_.contains(formal)) return chosen_[formal];
-    std::vector<DType> allowed;
-    for (const auto& t : schema_.typeConstraintParams())
-      if (t.type_param_str == formal)
-        for (const auto& text : t.allowed_type_strs)
-          if (const DType d = dtype_of(text); d != DType::undefined) allowed.push_back(d);
-    if (const DType d = dtype_of(formal); d != DType::undefined) allowed.push_back(d);
+    const std::vector<DType> allowed = allowed_types(schema_, formal);
     const DType any = allowed.empty() ? DType::f32 : allowed[odd_.below(allowed.size())];
     return chosen_[formal] = any;
   }

@@ -126,7 +126,9 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
   if (auto why = uncountable(geometry)) return *why;
   const int64_t up = node.node->get_int(gate_attribute, 0);  // the program's input that is the second product; 0: there is one
   std::vector<EpilogueOperand> operands = epilogue_operands(b, 2);
-  if (up > 0) operands.insert(operands.begin() + up - 1, {BoundTensor{.type = b.inputs[0].type, .shape = b.outputs[0].shape}});
+  if (up < 0 || up > static_cast<int64_t>(operands.size()) + 1)
+    return refuse(Reason::wrong_shape, "input {} of a program of {} is the second product", up, operands.size() + 1);
+  if (up > 0) operands.insert(operands.begin() + (up - 1), {BoundTensor{.type = b.inputs[0].type, .shape = b.outputs[0].shape}});
   for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
   const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
   if (program.type(0) != DType::f32)

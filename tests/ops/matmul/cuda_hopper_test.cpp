@@ -109,7 +109,8 @@ TEST(HopperConfigs, fit_into_shared_memory_as_often_as_they_say) {
     Trial t = product_of(DType::bf16, m, 4096, 4096);
     t.bound.node = &t.node;
     const auto p = cuda_problem(t.bound);
-    for (const HopperConfig& c : *hopper_configs(*p, *gpu)) {
+    const auto configs = hopper_configs(*p, *gpu);
+    for (const HopperConfig& c : *configs) {
       EXPECT_LE(c.blocks * (c.shared_bytes(*p) + gpu->info.reserved_shared_per_block), gpu->info.shared_per_multiprocessor)
           << c.print();
       EXPECT_GE(c.stages, 2) << c.print();

@@ -43,6 +43,17 @@ TEST(CudaMatMul, folds_batches_that_only_the_left_operand_has_into_its_rows) {
   EXPECT_EQ(problem_of(one_row).a.outer, 40 * 64);
 }
 
+/// A plan's file says it, and may say anything.
+TEST(CudaMatMul, refuses_a_second_product_that_is_no_input_of_its_program) {
+  for (const int64_t input : {int64_t{-1}, int64_t{2}, int64_t{1} << 40, INT64_MAX, INT64_MIN}) {
+    Trial t = product_of(DType::f16, {50, 64}, {64, 80}, {50, 80});
+    t.node.attrs["gate"] = input;
+    const auto found = cuda_problem(t.bound);
+    ASSERT_FALSE(found) << input;
+    EXPECT_THAT(found.refusal().text, testing::HasSubstr("the second product"));
+  }
+}
+
 TEST(CudaMatMul, copies_are_as_wide_as_lines_steps_and_alignment_allow) {
   const auto widths = [](Trial t) {
     const CudaProblem p = problem_of(t);

@@ -231,22 +231,25 @@ Ref write_gelu(const Writer& w) {
 Ref write_bias_gelu(const Writer& w) { return w.call(Fn::gelu, {w.call(Fn::add, {w.in(0), w.in(1)})}); }
 Ref write_fast_gelu(const Writer& w) { return w.call(Fn::gelu_tanh, {w.has(1) ? w.call(Fn::add, {w.in(0), w.in(1)}) : w.in(0)}); }
 
-/// saturate(round(x / scale) + zero point)
+/// saturate(round(x / scale) + zero point). Of integers, too, the quotient is a float.
 Ref write_quantize(const Writer& w) {
+  const DType real = is_float(w.type) ? w.type : DType::f32;
   const int width = bits(w.result);
   const bool has_sign = is_signed(w.result);
   const double low = has_sign ? -std::ldexp(1, width - 1) : 0, high = std::ldexp(1, has_sign ? width - 1 : width) - 1;
-  Ref r = w.call(Fn::round, {w.call(Fn::div, {w.in(0), w.in(1)})});
-  if (w.has(2)) r = w.call(Fn::add, {r, w.in(2)});
-  return w.program.cast(w.call(Fn::clip, {r, w.number(low), w.number(high)}), w.result);
+  Ref r = w.call(Fn::round, {w.call(Fn::div, {w.in(0, real), w.in(1, real)})});
+  if (w.has(2)) r = w.call(Fn::add, {r, w.in(2, real)});
+  const Ref within = w.call(Fn::clip, {r, w.program.constant(real, low), w.program.constant(real, high)});
+  return w.program.cast(within, w.result);
 }
 
-/// (x - zero point) * scale
+/// (x - zero point) * scale. i32 holds the difference of what is narrower than it, f64 that of two i32.
 Ref write_dequantize(const Writer& w) {
   const DType to = required_computing_type(w.result);
+  const DType real = w.has(2) && bits(w.type) >= 32 ? DType::f64 : to, whole = real == DType::f64 ? real : DType::i32;
   Ref x = w.inputs[0].ref;
-  if (w.has(2)) x = w.call(Fn::sub, {w.program.cast(x, DType::i32), w.in(2, DType::i32)});
-  return w.call(Fn::mul, {w.program.cast(x, to), w.in(1, to)});
+  if (w.has(2)) x = w.call(Fn::sub, {w.program.cast(x, whole), w.in(2, whole)});
+  return w.program.cast(w.call(Fn::mul, {w.program.cast(x, real), w.in(1, real)}), to);
 }
 
 }  // namespace smelt::ops

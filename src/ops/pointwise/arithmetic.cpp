@@ -195,9 +195,13 @@ template <class C> struct Bounds {
 };
 
 void infer_clip(InferContext& c) {
-  for (size_t i = 1; i < 3; ++i)
-    if (c.has(i) && c.in(i).shape_known && elements(c.shape(i)) != 1)
+  for (size_t i = 1; i < 3; ++i) {
+    if (!c.has(i)) continue;
+    if (c.in(i).shape_known && elements(c.shape(i)) != 1)
       fail("input {} has shape {}, expected a scalar", i, to_string(c.shape(i)));
+    if (c.in(i).type != type_of(c, 0))
+      fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(c.in(0).type), name(c.in(i).type));
+  }
   infer_unary(c);
 }
 

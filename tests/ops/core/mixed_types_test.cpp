@@ -106,5 +106,44 @@ TEST(MixedTypes, expressions_compute_what_the_references_do_over_whole_ranges) {
   EXPECT_GT(compared.size(), 60u);
 }
 
+TEST(MixedTypes, bounds_have_the_type_of_what_they_bound) {
+  const onnx::OpSchema& schema = *onnx::OpSchemaRegistry::Schema("Clip");
+  int compared = 0;
+  for (const DType t : allowed_types(schema, "T")) {
+    for (uint32_t seed = 0; seed < 20; ++seed) {
+      const std::vector<Tensor> in = {edges(t, count, seed), edges(t, 1, seed + 100), edges(t, 1, seed + 200)};
+      const Node n = make_node("Clip", 3);
+      const auto y = reference(n, in);
+      ASSERT_TRUE(y) << name(t);
+      const double low = in[1].to_doubles()[0], high = in[2].to_doubles()[0];
+      for (const bool in_region : {false, true}) {
+        if (std::isnan(low) || std::isnan(high) || (in_region && low > high)) continue;  // what holds then is left open
+        const auto p = program(n, in, *y, in_region);
+        ++compared;
+        EXPECT_EQ(difference(evaluate_program(*p, in, Shape{count})[0], *y, 0), "") << name(t) << ": " << low << " " << high;
+      }
+    }
+    EXPECT_FALSE(reference(make_node("Clip", 2), {edges(t, 4, 1), edges(t == DType::i64 ? DType::i32 : DType::i64, 1, 1)}));
+  }
+  EXPECT_GT(compared, 12 * 20);
+}
+
+/// Of one scale and one zero point.
+TEST(MixedTypes, quantised_integers_of_32_bits_do_not_wrap) {
+  const Tensor x = i32({5}, {INT32_MAX, INT32_MIN, 7, -9, 100}), scale = f32({1}, {0.5f}), far = i32({1}, {-3});
+  const Tensor y = *reference(make_node("DequantizeLinear", 3), {x, scale, far});
+  EXPECT_EQ(y.to_doubles()[2], 5);
+  for (const bool in_region : {false, true}) {
+    const auto p = program(make_node("DequantizeLinear", 3), {x, scale, far}, y, in_region);
+    EXPECT_EQ(difference(evaluate_program(*p, std::vector{x, scale, far}, Shape{5})[0], y, 1e-6), "") << p->print();
+  }
+  for (const DType t : {DType::i32, DType::f16, DType::f32}) {
+    const Tensor from = x.cast(t), zero = u8({1}, {128}), q = *reference(make_node("QuantizeLinear", 3), {from, scale, zero});
+    EXPECT_EQ(q.to_ints(), (Ints{255, 0, 142, 110, 255}));
+    const auto p = program(make_node("QuantizeLinear", 3), {from, scale, zero}, q, false);
+    EXPECT_EQ(evaluate_program(*p, std::vector{from, scale, zero}, Shape{5})[0].to_ints(), q.to_ints()) << p->print();
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops::test

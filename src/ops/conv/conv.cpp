@@ -65,7 +65,7 @@ void run_conv_integer(ComputeContext& c) {
   const std::vector<int32_t> x = shifted(c.in(0), c.in(2)), w = shifted(c.in(1), c.in(3), p.in.size() + 1);
   int32_t* y = c.outputs[0].data<int32_t>();
   const int64_t plane = elements(p.out);
-  convolve<int32_t>(p, x.data(), w.data(),
+  convolve_integers(p, x.data(), w.data(),
                     [&](int64_t n, int64_t m, const int32_t* sums) { std::copy(sums, sums + plane, y + (n * p.m + m) * plane); });
 }
 

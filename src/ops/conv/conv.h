@@ -42,6 +42,12 @@ template <class Acc, class In, class F> void convolve(const ConvProblem& p, cons
   }
 }
 
+/// The same of integers: sums wrap, as kernels' do.
+template <class F> void convolve_integers(const ConvProblem& p, const int32_t* x, const int32_t* w, F&& f) {
+  convolve<uint32_t>(p, x, w,
+                     [&](int64_t n, int64_t m, const uint32_t* sums) { f(n, m, reinterpret_cast<const int32_t*>(sums)); });
+}
+
 // Rules and references of the family's table that have files of their own.
 void infer_deform(InferContext& c);
 void run_deform(ComputeContext& c);

@@ -25,9 +25,11 @@ void run_qlinear_conv(ComputeContext& c) {
   const int32_t* bias = c.has(8) ? c.in(8).data<int32_t>() : nullptr;
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
   const int64_t plane = elements(p.out);
-  convolve<int32_t>(p, x.data(), w.data(), [&](int64_t n, int64_t m, const int32_t* sums) {
-    for (int64_t i = 0; i < plane; ++i)
-      y.set((n * p.m + m) * plane + i, sums[i] + (bias ? bias[m] : 0), x_scale * w_scale.at(m, 1));
+  convolve_integers(p, x.data(), w.data(), [&](int64_t n, int64_t m, const int32_t* sums) {
+    for (int64_t i = 0; i < plane; ++i) {
+      const uint32_t sum = static_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(bias ? bias[m] : 0);
+      y.set((n * p.m + m) * plane + i, static_cast<int32_t>(sum), x_scale * w_scale.at(m, 1));
+    }
   });
   y.store();
 }

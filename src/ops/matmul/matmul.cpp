@@ -140,7 +140,7 @@ void run_matmul_integer(ComputeContext& c) {
   const MatMulProblem p = matmul_problem(c.in(0).shape(), c.in(1).shape());
   const std::vector<int32_t> a = shifted(c.in(0), c.in(2), 1), b = shifted(c.in(1), c.in(3));
   int32_t* y = c.outputs[0].data<int32_t>();
-  multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) { std::copy(sums, sums + p.n, y + at); });
+  multiply_integers(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) { std::copy(sums, sums + p.n, y + at); });
 }
 
 /// y = (a - a_zero)(b - b_zero) * a_scale * b_scale + bias, in float; b's scale one value or one for each column.
@@ -153,7 +153,7 @@ void scaled_product(const Tensor& a, const Tensor& a_zero, const Tensor& a_scale
   const BroadcastOperand<float> row_scale(a_by, p.y, a_by.size() == 1 ? Shape{} : along(a_by.shape(), 1));
   const BroadcastOperand<float> column_scale(b_by, p.y, b_by.size() == 1 ? Shape{} : b_by.shape()), column_bias(add, p.y);
   Tensor y = out.type() == DType::f32 ? out : Tensor::empty(DType::f32, p.y);
-  multiply<int32_t>(p, x.data(), w.data(), [&](int64_t at, const int32_t* sums) {
+  multiply_integers(p, x.data(), w.data(), [&](int64_t at, const int32_t* sums) {
     for (int64_t j = 0; j < p.n; ++j) {
       const float scale = row_scale.at(at + j, 1) * column_scale.at(at + j, 1);
       y.data<float>()[at + j] = static_cast<float>(sums[j]) * scale + column_bias.at(at + j, 0);

@@ -56,4 +56,9 @@ template <class Acc, class A, class B, class F> void multiply(const MatMulProble
   }
 }
 
+/// The same of integers: sums wrap, as kernels' do.
+template <class F> void multiply_integers(const MatMulProblem& p, const int32_t* a, const int32_t* b, F&& f) {
+  multiply<uint32_t>(p, a, b, [&](int64_t at, const uint32_t* sums) { f(at, reinterpret_cast<const int32_t*>(sums)); });
+}
+
 }  // namespace smelt::ops

@@ -20,7 +20,7 @@ void run_qlinear_matmul(ComputeContext& c) {
   const BroadcastOperand<float> a_scale(a_scales, p.y, parameter_shape(a_scales, 1)),
       b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
-  multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
+  multiply_integers(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
     for (int64_t j = 0; j < p.n; ++j) y.set(at + j, sums[j], a_scale.at(at + j, 1) * b_scale.at(at + j, 1));
   });
   y.store();
@@ -47,8 +47,11 @@ void run_qgemm(ComputeContext& c) {
   const BroadcastOperand<float> b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
   const BroadcastOperand<int32_t> bias(c.in(6), p.y);
   Requantize y(c.in(7), c.in(8), c.outputs[0]);
-  multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
-    for (int64_t j = 0; j < p.n; ++j) y.set(at + j, sums[j] + bias.at(at + j, 0), scale * b_scale.at(at + j, 1));
+  multiply_integers(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      const uint32_t sum = static_cast<uint32_t>(sums[j]) + static_cast<uint32_t>(bias.at(at + j, 0));
+      y.set(at + j, static_cast<int32_t>(sum), scale * b_scale.at(at + j, 1));
+    }
   });
   y.store();
 }

@@ -28,7 +28,8 @@ IntRange int_range(DType t) {
 int32_t saturate(float q, int32_t zero_point, const IntRange& range) {
   if (std::isnan(q)) return 0;
   const double v = std::nearbyint(static_cast<double>(q)) + zero_point;
-  return static_cast<int32_t>(std::clamp(v, static_cast<double>(range.low), static_cast<double>(range.high)));
+  const double within = std::clamp(v, static_cast<double>(range.low), static_cast<double>(range.high));
+  return static_cast<int32_t>(static_cast<int64_t>(within));  // of u32 the bits
 }
 
 uint8_t dynamic_zero_point(float low, float scale) { return static_cast<uint8_t>(saturate(-low / scale, 0, {0, 255})); }

@@ -14,6 +14,21 @@ TEST(QuantizeLinear, gives_0_for_a_number_that_is_none) {
   EXPECT_EQ(run("QuantizeLinear", {f32({2}, {nan, 1}), f32({}, {1}), u8({}, {128})}).to_ints(), (Ints{0, 129}));
 }
 
+/// The nearest end of its range, in 32 bits, too.
+TEST(QuantizeLinear, saturates_to_integers_of_32_bits) {
+  const Tensor x = f32({3}, {3e9f, 1e20f, -1}), one = f32({}, {1});
+  EXPECT_EQ(run("QuantizeLinear", {x, one, Tensor::scalar(uint32_t{0})}).to_ints(), (Ints{3000000000, UINT32_MAX, 0}));
+  EXPECT_EQ(run("QuantizeLinear", {x, one, Tensor::scalar(int32_t{0})}).to_ints(), (Ints{INT32_MAX, INT32_MAX, -1}));
+}
+
+/// As kernels' do. Undefined sums are seen by UndefinedBehaviorSanitizer alone.
+TEST(QGemm, sums_of_wide_integers_wrap) {
+  const Tensor a = i32({1, 2}, {INT32_MAX, INT32_MAX}), b = i32({2, 1}, {2, 3}), one = f32({}, {1}),
+               zero = Tensor::scalar(int32_t{0});
+  const Tensor bias = i32({1}, {INT32_MAX});
+  EXPECT_EQ(run("com.microsoft:QGemm", {a, one, zero, b, one, zero, bias}).to_doubles()[0], -6);
+}
+
 TEST(QuantizeLinear, has_one_scale_along_its_axis) {
   EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}, {{"axis", int64_t{0}}})
                 .to_ints(),

@@ -14,6 +14,7 @@ constexpr int bad_case = 66;  // the status of a process that found something it
 struct Outcome {
   std::vector<Tensor> outputs;
   std::string refused;
+  bool stopped = false;  // refused because it took too long
 };
 
 /// Whether a case gives the same twice: random numbers need not, and ONNX leaves open what NaN and what is beyond an integer's range is

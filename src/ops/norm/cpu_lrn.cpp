@@ -25,13 +25,16 @@ expr::Program program_of(const Node& n, DType type) {
   return p;
 }
 
+/// Channels that are summed: of any size those that there are, twice their number reaches from one end to the other.
+int64_t window_of(const BoundNode& b) { return std::min(b.node->get_int("size", 1), 2 * b.inputs[0].shape[1]); }
+
 class LrnKernel final : public Kernel {
  public:
   LrnKernel(const BoundNode& b, int threads)
       : view_(around_axis(b.inputs[0].shape, 1)),
         kind_(required_float_kind(b.inputs[0].type)),
         bytes_(bits(b.inputs[0].type) / 8),
-        size_(b.node->get_int("size", 1)),
+        size_(window_of(b)),
         count_(elements(b.inputs[0].shape)),
         threads_(useful_threads(threads, count_ * size_)),
         sweep_(program_of(*b.node, b.inputs[0].type), {count_}, {{1}, {1}, {1}}, threads) {}
@@ -80,7 +83,7 @@ void offer_lrn_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (x.shape.size() < 2 || elements(x.shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "no channels");
   if (b.node->get_int("size", 0) < 1)
     return offer.refuse("cpu", Reason::wrong_attribute, "size is {}", b.node->get_int("size", 0));
-  const double work = static_cast<double>(elements(x.shape) * (b.node->get_int("size", 1) + 8));
+  const double work = static_cast<double>(elements(x.shape)) * static_cast<double>(window_of(b) + 8);
   offer.candidates.push_back({"cpu", "", 2 + work / 4e3 / machine.threads, [b, node = *b.node, threads = machine.threads] {
                                 BoundNode bound = b;
                                 bound.node = &node;

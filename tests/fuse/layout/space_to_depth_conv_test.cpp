@@ -69,6 +69,15 @@ TEST(SpaceToDepthConv, takes_the_operator) {
   expect_one_conv(b);
 }
 
+/// What ONNX's inference refuses, and `explain` does not look at: the square of the last is 0.
+TEST(SpaceToDepthConv, stays_apart_with_blocks_that_there_are_not) {
+  for (const int64_t block : {int64_t{0}, int64_t{-2}, int64_t{1} << 31, int64_t{1} << 32}) {
+    PixelsBuilder b;
+    b.conv(b.node("join", "SpaceToDepth", {b.x}, joined, DType::f32, {{"blocksize", block}}));
+    EXPECT_EQ(b.outcome(), "wrong_attribute by join") << block;
+  }
+}
+
 TEST(SpaceToDepthConv, takes_images_of_symbolic_extents) {
   PixelsBuilder b;
   b.x = b.input("image", {Dim("n"), 3, Dim("h"), Dim("w")});

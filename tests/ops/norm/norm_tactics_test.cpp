@@ -44,7 +44,7 @@ TEST(NormTactics, by_statistics_of_channels_and_groups) {
 
 TEST(NormTactics, by_neighbouring_channels) {
   for (DType type : {DType::f32, DType::f16, DType::bf16})
-    for (int64_t size : {1, 2, 3, 5, 40}) {
+    for (int64_t size : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{18}, int64_t{40}, INT64_MAX}) {
       Trial t = trial("LRN", type, {2, 9, 5, 7}, 0, {{"size", size}, {"alpha", 0.5f}, {"beta", 0.6f}, {"bias", 1.5f}});
       EXPECT_THAT(check(t, tolerance(type)), Contains("cpu"));
     }

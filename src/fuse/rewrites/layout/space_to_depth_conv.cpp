@@ -17,6 +17,7 @@
 namespace smelt::fuse {
 namespace {
 
+constexpr int64_t most_block = 1024;  // pixels along a side
 constexpr int64_t most_channels = 8;
 
 /// A channel of the joined pixels: image[:, channel, y::block, x::block].
@@ -56,7 +57,8 @@ Result<Grid> grid_behind(const Graph& g, ValueId v, std::vector<NodeId>& nodes) 
       const int64_t axis = (*axes)[i] < 0 ? (*axes)[i] + 4 : (*axes)[i], start = (*starts)[i], step = (*steps)[i];
       if (axis != 2 && axis != 3) return refuse(Reason::wrong_axis, n, "{} slices axis {}", describe(g, n), axis);
       const auto a = static_cast<size_t>(axis - 2);
-      if (grid.step[a] != 1 || step < 2) return refuse(Reason::wrong_value, n, "{} has a step of {}", describe(g, n), step);
+      if (grid.step[a] != 1 || step < 2 || step > most_block)
+        return refuse(Reason::wrong_value, n, "{} has a step of {}", describe(g, n), step);
       const Extent length = extent(g, g.node(n).in(0), static_cast<int>(axis));
       const bool to_the_end = (*ends)[i] >= (length.known() ? length.number - step + start + 1 : int64_t{INT32_MAX});
       if (start < 0 || start >= step || !to_the_end)
@@ -142,8 +144,9 @@ Outcome space_to_depth_conv(const Graph& g, NodeId conv) {
   if (node.get_int("group", 1) != 1 || dilations != std::vector<int64_t>{1, 1} || works_out_padding(node))
     return refuse(Reason::wrong_attribute, conv, "{} has groups, dilations or auto_pad", describe(g, conv));
 
-  const int64_t pieces =
-      sliced ? static_cast<int64_t>(join.inputs.size()) : join.get_int("blocksize", 1) * join.get_int("blocksize", 1);
+  const int64_t block = join.get_int("blocksize", 1);  // `explain` comes here with what ONNX's inference refuses
+  if (!sliced && (block < 1 || block > most_block)) return refuse(Reason::wrong_attribute, joining, "blocks of {} pixels", block);
+  const int64_t pieces = sliced ? static_cast<int64_t>(join.inputs.size()) : block * block;
   if (w.shape().size() != 4 || w.shape()[1] % pieces != 0)
     return refuse(Reason::wrong_shape, conv, "weights of shape {} over {} slices", to_text(w.shape()), pieces);
   const int64_t channels = w.shape()[1] / pieces;

@@ -1,9 +1,12 @@
 #include "profile/counted_kernels.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -12,6 +15,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "device/cuda/activity.h"
 #include "device/cuda/counters.h"
 #include "run/single_steps.h"
@@ -23,6 +27,7 @@ namespace cuda = device::cuda;
 
 constexpr size_t most_kernels = 60;  // of one of each kind: where each is run again by itself, it takes a second or two
 constexpr size_t most_replayed = 4000;
+constexpr int most_ncu_s = 300;
 
 /// Steps of one kind run the same kernels on the same shapes. One without a problem is of its own kind.
 auto kind_of(const StepRow& r) {
@@ -167,6 +172,30 @@ CountedBy by_cupti() {
             }
             return count(cuda::Replay::kernel);
           }};
+}
+
+std::vector<std::vector<double>> count_by_nsight_compute(const std::vector<std::string>& program, size_t kernels) {
+  const std::vector<std::string>& metrics = counted_metrics();
+  std::vector<std::string> words{"ncu",
+                                 "--csv",
+                                 "--page",
+                                 "raw",
+                                 "--print-units",
+                                 "base",
+                                 "--profile-from-start",
+                                 "off",
+                                 "--clock-control",
+                                 "none",
+                                 "--launch-count",
+                                 std::to_string(kernels),
+                                 "--metrics",
+                                 fmt::format("{}", fmt::join(metrics, ","))};
+  words.insert(words.end(), program.begin(), program.end());
+  const Finished ran = run_program(words, -1, most_ncu_s);
+  if (ran.not_started == ENOENT) fail("ncu is not on PATH");
+  if (ran.not_started) fail("ncu does not start: {}", std::strerror(ran.not_started));
+  if (!ran.in_time) fail("ncu took more than {} s", most_ncu_s);
+  return read_nsight_compute(ran.output, metrics);
 }
 
 std::vector<std::vector<double>> read_nsight_compute(const std::string& printed, const std::vector<std::string>& metrics) {

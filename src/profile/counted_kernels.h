@@ -31,6 +31,10 @@ CountedSteps count_kernels(Execution& execution, std::vector<StepRow>& rows, dou
 /// CUPTI in this process.
 CountedBy by_cupti();
 
+/// Values of counted_metrics() of each kernel that a program launches while it is Watched (device/cuda/counters.h), at most `kernels`, in
+/// their order: `ncu` from PATH runs it. Throws Error where ncu is not there, takes five minutes or prints no table.
+std::vector<std::vector<double>> count_by_nsight_compute(const std::vector<std::string>& program, size_t kernels);
+
 /// What Nsight Compute printed (--csv --page raw), a row a kernel: NaN for a metric that it has no figure of. Throws Error
 /// with the tool's own words where there is no table.
 std::vector<std::vector<double>> read_nsight_compute(const std::string& printed, const std::vector<std::string>& metrics);

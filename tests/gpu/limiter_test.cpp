@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
 #include "device/cuda/counters.h"
 #include "device/cuda/module.h"
 #include "profile/counted.h"
+#include "profile/counted_kernels.h"
 #include "smelt/tensor.h"
 
 namespace smelt::profile {
@@ -64,65 +66,120 @@ extern "C" __global__ void queued(float* out, int items, int* next) {
 extern "C" __global__ void empty() {}
 )";
 
-TEST(GpuLimiter, kernels_built_to_be_of_a_kind_get_its_name) {
-  const auto device = Device::open(0);
-  if (device->info().major < 8) GTEST_SKIP() << "an instruction of sm_80";
-  const Module module(device, std::make_shared<Cubin>(compile({"kinds", source, {}}, device->info().arch)), "kinds");
-  constexpr int n = 1 << 22, stride = 16, items = 1 << 20;
-  const auto in = device->allocate(int64_t{n} * stride * 4, "in"), out = device->allocate(int64_t{n} * stride * 4, "out");
-  const auto next = device->allocate(4, "next");
-  const Stream stream(device);
-  const Device::Current current(*device);
-  const auto sms = static_cast<unsigned>(device->info().multiprocessors);
-  abi::Address in_at = in->address(), out_at = out->address(), next_at = next->address();
-  int steps = 20000, count_of = n, wide = stride, loops = 4000, many = items, zero = 0;
+/// The kernels on a GPU, in the order of `kinds`.
+class Kinds {
+ public:
   struct Kind {
     const char* kernel;
     LaunchShape shape;
     std::vector<void*> parameters;
     Limiter limiter;
   };
-  const Kind kinds[] = {
-      {"chain", {.block = {32, 1, 1}}, {&out_at, &steps}, Limiter::latency},
-      {"strided", {.grid = {sms * 8, 1, 1}, .block = {256, 1, 1}}, {&out_at, &in_at, &count_of, &wide}, Limiter::memory},
-      {"tensor", {.grid = {sms * 2, 1, 1}, .block = {256, 1, 1}}, {&out_at, &loops}, Limiter::compute},
-      {"divergent", {.grid = {sms * 8, 1, 1}, .block = {256, 1, 1}}, {&out_at, &many}, Limiter::compute},
-      {"queued", {.grid = {sms * 8, 1, 1}, .block = {256, 1, 1}}, {&out_at, &many, &next_at}, Limiter::compute},
-      {"empty", {.block = {32, 1, 1}}, {}, Limiter::launch}};
-  const auto run = [&] {
-    check(driver().copy_to_device(next_at, &zero, sizeof zero, stream.get()), "resetting");
-    for (const Kind& k : kinds)
-      module.function(k.kernel).launch(k.shape, const_cast<void* const*>(k.parameters.data()), stream.get());
-    stream.synchronize();
-  };
+
+  explicit Kinds(std::shared_ptr<Device> device)
+      : device_(std::move(device)),
+        module_(device_, std::make_shared<Cubin>(compile({"kinds", source, {}}, device_->info().arch)), "kinds"),
+        in_(device_->allocate(int64_t{n} * stride * 4, "in")),
+        out_(device_->allocate(int64_t{n} * stride * 4, "out")),
+        next_(device_->allocate(4, "next")),
+        stream_(device_),
+        in_at_(in_->address()),
+        out_at_(out_->address()),
+        next_at_(next_->address()) {
+    const auto sms = static_cast<unsigned>(device_->info().multiprocessors);
+    const LaunchShape many{.grid = {sms * 8, 1, 1}, .block = {256, 1, 1}}, few{.grid = {sms * 2, 1, 1}, .block = {256, 1, 1}};
+    kinds_ = {{"chain", {.block = {32, 1, 1}}, {&out_at_, &steps_}, Limiter::latency},
+              {"strided", many, {&out_at_, &in_at_, &n_, &stride_}, Limiter::memory},
+              {"tensor", few, {&out_at_, &loops_}, Limiter::compute},
+              {"divergent", many, {&out_at_, &items_}, Limiter::compute},
+              {"queued", many, {&out_at_, &items_, &next_at_}, Limiter::compute},
+              {"empty", {.block = {32, 1, 1}}, {}, Limiter::launch}};
+  }
+  Kinds(const Kinds&) = delete;  // the kernels' parameters lie here
+
+  const std::vector<Kind>& kinds() const { return kinds_; }
+  void run() {
+    const Device::Current current(*device_);
+    const int zero = 0;
+    check(driver().copy_to_device(next_at_, &zero, sizeof zero, stream_.get()), "resetting");
+    for (const Kind& k : kinds_)
+      module_.function(k.kernel).launch(k.shape, const_cast<void* const*>(k.parameters.data()), stream_.get());
+    stream_.synchronize();
+  }
+
+ private:
+  static constexpr int n = 1 << 22, stride = 16;
+
+  std::shared_ptr<Device> device_;
+  Module module_;
+  std::shared_ptr<Memory> in_, out_, next_;
+  Stream stream_;
+  abi::Address in_at_, out_at_, next_at_;
+  int steps_ = 20000, n_ = n, stride_ = stride, loops_ = 4000, items_ = 1 << 20;
+  std::vector<Kind> kinds_;
+};
+
+void expect_their_names(const Kinds& k, const std::vector<std::vector<double>>& values, const char* whose) {
+  ASSERT_EQ(values.size(), k.kinds().size()) << whose;
+  std::vector<Counted> all;
+  fmt::print("{}:\n", whose);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Counted c = all.emplace_back(counted(values[i]));
+    const Limiter limiter = limiter_of(c, 2);
+    fmt::print("{:10} {:>8.1f} µs {:8} {}; DRAM {:.3g} MB, L2 {:.3g} MB\n", k.kinds()[i].kernel, c.us, name(limiter),
+               because(c, limiter), c.dram_bytes * 1e-6, c.l2_bytes * 1e-6);
+    EXPECT_EQ(name(limiter), name(k.kinds()[i].limiter)) << k.kinds()[i].kernel << ": " << because(c, limiter);
+  }
+  EXPECT_LT(all[3].threads, 12) << "most threads wait for one";
+  EXPECT_GT(all[4].threads, 24) << "a queue keeps them busy";
+  EXPECT_LT(all[4].us, all[3].us);
+  // An H100's CUPTI 13.0 gave no number for the memories' bytes.
+  if (std::isfinite(all[1].dram_bytes)) {
+    EXPECT_GT(all[1].dram_bytes, 1e6);
+  }
+  if (std::isfinite(all[1].l2_bytes)) {
+    EXPECT_GE(all[1].l2_bytes, all[1].dram_bytes * 0.5);
+  }
+}
+
+TEST(GpuLimiter, kernels_built_to_be_of_a_kind_get_its_name) {
+  const auto device = Device::open(0);
+  if (device->info().major < 8) GTEST_SKIP() << "an instruction of sm_80";
+  Kinds k(device);
   for (const auto& [replay, whose] : {std::pair{Replay::kernel, "CUPTI runs kernels again"}, {Replay::user, "the caller does"}}) {
-    std::vector<std::vector<double>> values;
     try {
-      values = device::cuda::count(device, counted_metrics(), std::size(kinds), run, replay);
+      const auto values = device::cuda::count(
+          device, counted_metrics(), k.kinds().size(), [&] { k.run(); }, replay);
+      expect_their_names(k, values, whose);
     } catch (const Error& e) {
       if (e.code() != ExitCode::unsupported) throw;
       GTEST_SKIP() << e.what() << "\n" << e.next();
     }
-    ASSERT_EQ(values.size(), std::size(kinds)) << whose;
-    std::vector<Counted> all;
-    fmt::print("{}:\n", whose);
-    for (size_t i = 0; i < std::size(kinds); ++i) {
-      const Counted c = all.emplace_back(counted(values[i]));
-      const Limiter limiter = limiter_of(c, 2);
-      fmt::print("{:10} {:>8.1f} µs {:8} {}\n", kinds[i].kernel, c.us, name(limiter), because(c, limiter));
-      EXPECT_EQ(name(limiter), name(kinds[i].limiter)) << kinds[i].kernel << ": " << because(c, limiter);
-    }
-    EXPECT_LT(all[3].threads, 12) << "most threads wait for one";
-    EXPECT_GT(all[4].threads, 24) << "a queue keeps them busy";
-    EXPECT_LT(all[4].us, all[3].us);
-    // An H100's CUPTI 13.0 gave no number for the memories' bytes.
-    if (std::isfinite(all[1].dram_bytes)) {
-      EXPECT_GT(all[1].dram_bytes, 1e6);
-    }
-    if (std::isfinite(all[1].l2_bytes)) {
-      EXPECT_GE(all[1].l2_bytes, all[1].dram_bytes * 0.5);
-    }
   }
+}
+
+/// What Nsight Compute watches in the test below: a process of its own, as in a profile.
+TEST(GpuLimiter, DISABLED_is_watched) {
+  const auto device = Device::open(0);
+  Kinds k(device);
+  k.run();
+  const Watched watched(device);
+  k.run();
+}
+
+TEST(GpuLimiter, kernels_built_to_be_of_a_kind_get_its_name_from_nsight_compute) {
+  const auto device = Device::open(0);
+  if (device->info().major < 8) GTEST_SKIP() << "an instruction of sm_80";
+  const Kinds k(device);
+  std::vector<std::vector<double>> values;
+  try {
+    values = count_by_nsight_compute({std::filesystem::read_symlink("/proc/self/exe").string(), "--gtest_also_run_disabled_tests",
+                                      "--gtest_filter=GpuLimiter.DISABLED_is_watched"},
+                                     k.kinds().size() + 1);
+  } catch (const Error& e) {  // not installed, or counters are the administrator's
+    GTEST_SKIP() << e.what();
+  }
+  expect_their_names(k, values, "Nsight Compute");
 }
 
 }  // namespace

@@ -11,9 +11,11 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr int requests_played = 40;  // of the model that answers fewest, beside those before it settles
 constexpr int settling = 10;         // requests
-// Fitted to three pairs of models on an H100, and held against six others (bench/results/gpu-contention-2026-11-25.txt):
-constexpr double beside = 0.8;       // what a kernel takes longer beside one that has all multiprocessors, where both have room
-constexpr double start_us = 0.6;     // what one begins later while another is there
+// Fitted to twelve pairs of models on an H100, all of which they bring within a fifth (bench/results/gpu-contention-2026-11-26.txt):
+constexpr double beside = 1.2;    // what a kernel takes longer beside one that has a few multiprocessors, over their part of all
+constexpr double start_us = 1.2;  // what one begins later while another is there
+constexpr double tail = 0.15;     // of a wave's time, over which its blocks end one after the other
+constexpr double tail_parts = 4;  // in which they do
 constexpr double most_events = 3e6;  // played at most
 
 /// A model's run as it is played: waits before its next piece, or has a piece on the GPU.
@@ -40,11 +42,16 @@ struct Player {
 /// Whether waves of a kernel wait behind the one that runs.
 bool more_waves(const Player& p) { return p.left * std::ceil(p.work().waves - 1e-9) > 1 + 1e-9; }
 
-/// How much of a wave it has under way now, alone: all of it while others wait, then the rest.
+double waves_of(const Player& p) { return std::max(1.0, std::ceil(p.work().waves - 1e-9)); }
+
+/// In how many parts of its last wave's tail a piece still is; all of them before that.
+double parts_left(const Player& p) { return std::min(tail_parts, std::ceil(p.left * waves_of(p) / tail * tail_parts - 1e-6)); }
+
+/// How much of a wave it has under way now, alone: all of it while others wait, then the rest, until its blocks end.
 double wave_of(const Player& p) {
   if (more_waves(p)) return 1;
   const double waves = p.work().waves, rest = waves - std::floor(waves + 1e-9);
-  return rest > 1e-9 ? rest : 1;
+  return (rest > 1e-9 ? rest : 1) * parts_left(p) / tail_parts;
 }
 
 /// How fast each piece on the GPU goes, as a part of its speed alone.
@@ -70,7 +77,7 @@ std::vector<double> speeds(const std::vector<Player>& players) {
   for (const size_t i : order) {
     double others = 0;
     for (const size_t k : order) others += k == i ? 0 : has[k];
-    speed[i] /= 1 + beside * others;
+    speed[i] /= 1 + beside * others / (1 + (beside - 1) * others);  // half as fast beside one that has as much as there is
   }
   for (const auto takes : {&GpuWork::compute, &GpuWork::memory, &GpuWork::l2}) {
     double load = 0;
@@ -82,12 +89,12 @@ std::vector<double> speeds(const std::vector<Player>& players) {
   return speed;
 }
 
-/// Microseconds until this piece ends or begins its last wave, at this speed.
+/// Microseconds until this piece begins its last wave, or a part of that wave's tail, or ends, at this speed.
 double until_change(const Player& p, double speed) {
   if (speed <= 0) return never;
-  const double waves = std::ceil(p.work().waves - 1e-9), last = waves > 1 ? 1 / waves : 0;
-  const double part = p.left > last + 1e-9 ? p.left - last : p.left;
-  return part * p.work().us / speed;
+  const double left = p.left * waves_of(p);  // in waves
+  const double next = left > 1 + 1e-9 ? 1 : left > tail + 1e-6 ? tail : std::max(0.0, parts_left(p) - 1) * tail / tail_parts;
+  return (left - next) / waves_of(p) * p.work().us / speed;
 }
 
 /// `shared`: others' work is on the GPU.

@@ -30,8 +30,9 @@ struct GpuAlone {
 };
 
 /// The slow-down of each that is to be expected of what each takes alone: the runs are played through, kernel by kernel. Kernels
-/// get multiprocessors in the order in which they came, and keep others from them until their last wave; those that are there together take
-/// longer by what the others have of the multiprocessors, and share arithmetic, memory and L2 where all want more than there is. `rate`: requests a second to each; 0: one after the other.
+/// get multiprocessors in the order in which they came, and keep others from them until the blocks of their last wave end, which
+/// these do one after the other. Those that are there together take longer by what the others have of the multiprocessors, and
+/// share arithmetic, memory and L2 where all want more than there is. `rate`: requests a second to each; 0: one after the other.
 std::vector<double> predicted_gpu_slow_downs(std::span<const GpuAlone> models, double rate);
 
 /// When a piece of work ran, by the GPU's clock.

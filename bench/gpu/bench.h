@@ -96,7 +96,7 @@ void reduce();
 void softmax();
 void movement();
 /// detect.cpp: every candidate, the first two beside a plain kernel that must agree.
-void nms();
+void nms(size_t first, size_t last);  // of its problems
 void roi_align();
 void select();
 /// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).

@@ -1,6 +1,6 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
 //        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
     } else if (what == "movement") {
       movement();
     } else if (what == "nms") {
-      nms();
+      nms(argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else if (what == "roi_align") {
       roi_align();
     } else if (what == "select") {
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(
           stderr,
-          "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
+          "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]\n");

@@ -16,6 +16,7 @@
 #include "import/import.h"
 #include "profile/counted_kernels.h"
 #include "report/timings.h"
+#include "report/what_if.h"
 
 namespace smelt::cli {
 namespace {
@@ -99,7 +100,8 @@ Action add_profile(CLI::App& app) {
     std::string sort_by = "self_us", trace, report, out, layers, counters = "auto";
     Contention contention;
     int top = 25, iterations = 20;
-    bool optimized = false, print_only = false, watch = false;
+    bool optimized = false, print_only = false, watch = false, try_it = false;
+    std::optional<bool> foresee;
   };
   auto a = std::make_shared<Arguments>();
   app.add_flag("--optimized", a->optimized,
@@ -118,6 +120,10 @@ Action add_profile(CLI::App& app) {
                  "cupti, ncu, none")
       ->check(CLI::IsMember({"auto", "cupti", "ncu", "none"}))
       ->type_name("WHO");
+  app.add_flag("--what-if,!--no-what-if", a->foresee,
+               "Build the plans that options of the advice make, and promise what their kernels take, each measured by itself "
+               "(on a GPU the default from --tuning-level 1 on)");
+  app.add_flag("--try", a->try_it, "Run these plans too, in turn with this one, and say what each saved");
   app.add_option("--layers", a->layers, "What trtexec --exportLayerInfo wrote, beside the profile that it wrote")
       ->type_name("FILE");
   app.add_option("--with", a->contention.with,
@@ -179,7 +185,15 @@ Action add_profile(CLI::App& app) {
     profile::Profile& result = *r.after;
     stage("looking at what rewrites would save");
     report::Explained explained;
-    if (!is_plan(a->path)) explained = report::complete(result, subject, p, a->optimized);
+    if (!is_plan(a->path)) {
+      explained = report::complete(result, subject, p, a->optimized);
+      const bool usual = p.execution->on_gpu() && subject.options.tuning_level > 0;
+      stage("planning it as the advice would have it");
+      report::what_if(result, subject, p, a->optimized,
+                      a->try_it                    ? report::WhatIf::run
+                      : a->foresee.value_or(usual) ? report::WhatIf::plan
+                                                   : report::WhatIf::no);
+    }
 
     if (a->as_json) {
       // All steps in their order, unless options ask for fewer; the files below hold all steps in any case.

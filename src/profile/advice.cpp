@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "profile/fill.h"
 #include "profile/limiter.h"
@@ -34,9 +35,9 @@ class Group {
   }
   size_t size() const { return won_.size(); }
   double us() const { return us_; }
-  void put(std::vector<Advice>& all, std::string what, std::string why, std::string from) const {
+  void put(std::vector<Advice>& all, std::string what, std::string why, std::string from, std::string option = {}) const {
     if (won_.empty()) return;
-    Advice a{std::move(what), std::move(why), us_, std::move(from), {}};
+    Advice a{std::move(what), std::move(why), us_, std::move(from), {}, std::move(option)};
     auto sorted = won_;
     std::ranges::stable_sort(sorted, std::greater(), [](const auto& w) { return w.first; });
     for (const auto& [us, name] : sorted) a.steps.push_back(name);
@@ -80,19 +81,32 @@ void advise_on_precision(const Profile& p, std::vector<Advice>& all) {
     g.put(all, fmt::format("convert it to {}: --precision {}", name, name),
           fmt::format("{} compute or move f32; arithmetic reaches {} in f32 and {} in {}, and bytes are half", steps_of(g.size()),
                       rate(wide), rate(at->second), name),
-          "model");
+          "model", fmt::format("--precision {}", name));
     return;
   }
+}
+
+/// Products in tf32 keep f32's bytes; tensor cores take them at half the rate of 16 bits.
+void advise_on_tf32(const Profile& p, std::vector<Advice>& all) {
+  const double wide = p.roof.peak(DType::f32), narrow = p.roof.peak(DType::f16) / 2;
+  if (narrow < 1.2 * wide) return;
+  Group g;
+  for (const StepRow& r : p.steps)
+    if (r.step.flops > 0 && r.step.problem.find(":f32>f32:") != std::string::npos)  // a convolution's or a product's
+      g.add(r, r.own_us() - std::max(r.own_us() * wide / narrow, std::min(r.own_us(), r.memory_us)));
+  g.put(all, "let products round their operands to tf32: --precision tf32",
+        fmt::format("{} multiply f32; tensor cores take tf32", steps_of(g.size())), "model", "--precision tf32");
 }
 
 void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
   Group launches;
   for (const StepRow& r : p.steps)
     if (r.limiter == Limiter::launch) launches.add(r, r.own_us() - r.floor_us());
-  launches.put(all, "give the tiny steps more to do at a time: a larger batch, or one step of several",
-               fmt::format("{} do less work than starting {} takes ({})", steps_of(launches.size()),
-                           launches.size() == 1 ? "it" : "each of them", time(p.roof.launch_us)),
-               "model");
+  launches.put(
+      all, "give the tiny steps more to do at a time: a larger batch, or one step of several",
+      fmt::format("{} do{} less work than starting {} takes ({})", steps_of(launches.size()), launches.size() == 1 ? "es" : "",
+                  launches.size() == 1 ? "it" : "each of them", time(p.roof.launch_us)),
+      "roof");
   Group moves;
   for (const StepRow& r : p.steps)
     if (r.limiter == Limiter::memory && only_moves(r.step)) moves.add(r, r.own_us());
@@ -101,37 +115,40 @@ void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
 }
 
 void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
-  Group compute, memory, latency;
+  Group compute, memory, latency, all_kernels;
   for (const StepRow& r : p.steps) {
     if (by_reference(r) || runs_bodies(r)) continue;
     const double won = r.own_us() - r.floor_us() / good;
     if (r.limiter == Limiter::compute) compute.add(r, won);
     if (r.limiter == Limiter::memory && !only_moves(r.step)) memory.add(r, won);
     if (r.limiter == Limiter::latency) latency.add(r, won);
+    if (r.limiter == Limiter::compute || (r.limiter == Limiter::memory && !only_moves(r.step)) || where.on_gpu)
+      all_kernels.add(r, won);
   }
-  // Of twelve models level 2 made none more than 4% faster than level 1, where 3 to 31% lay beyond the roof
-  // (bench/results/cpu-advice-2026-11-25.txt): once kernels are measured, what is beyond the roof is a bound and no promise.
-  const bool measured = where.tuning_level >= 1;
-  const auto what = [&](const char* other) -> std::string {
-    return measured ? other : "let kernels be measured: --tuning-level 2";
-  };
-  const char* from = measured ? "roof" : "model";
+  // Of twelve models level 2 made none more than 4% faster than level 1 (bench/results/cpu-advice-2026-11-25.txt): once kernels are
+  // measured, nothing more is to be had of measuring.
+  if (where.tuning_level == 0)
+    all_kernels.put(all, "let kernels be measured: --tuning-level 1",
+                    fmt::format("{} reach less than {:.0f}% of their roof, and nobody measured what else runs them",
+                                steps_of(all_kernels.size()), 100 * good),
+                    "model", "--tuning-level 1");
+  // What lies beyond the roof is a bound and no promise: 3 to 31% of a run on that processor, where nobody knew how to win it.
   compute.put(
-      all, what("do less arithmetic: a smaller input, a narrower type or a smaller model"),
+      all, "do less arithmetic: a smaller input, a narrower type or a smaller model",
       fmt::format("{} are limited by arithmetic, and reach less than {:.0f}% of its roof", steps_of(compute.size()), 100 * good),
-      from);
+      "roof");
   memory.put(
       all,
       where.on_gpu ? "have more bytes under way: wider loads, more of them before the first is used"
-                   : what("move fewer bytes: a narrower type, or rows that stay in the cache"),
+                   : "move fewer bytes: a narrower type, or rows that stay in the cache",
       fmt::format("{} are limited by memory, and reach less than {:.0f}% of its bandwidth", steps_of(memory.size()), 100 * good),
-      where.on_gpu ? "model" : from);
+      "roof");
   latency.put(all,
               where.on_gpu ? "have more work under way at a time: split K, smaller tiles, a larger batch"
                            : "give it independent work: a larger batch, longer rows, or another operator",
               fmt::format("{} wait{} for what is under way, neither memory nor arithmetic being busy", steps_of(latency.size()),
                           latency.size() == 1 ? "s" : ""),
-              "model");
+              "roof");
 }
 
 void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
@@ -142,23 +159,16 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
       if (r.limiter == Limiter::compute) g.add(r, r.own_us() * part);
     g.put(all, fmt::format("use all cores: --threads {}", where.cores),
           fmt::format("it uses {} of {}, and {} are limited by arithmetic", where.threads, where.cores, steps_of(g.size())),
-          "model");
+          "model", fmt::format("--threads {}", where.cores));
   }
   // Taking the times makes gaps longer: on the processor, no more of them is there than a run has beside its steps.
   const double beside = std::max(0.0, p.latency_us.median - p.others.cost_us - p.steps_us);
   if (const double gaps = where.on_gpu ? p.gaps_us : std::min(p.gaps_us, beside); gaps > 0)
     all.push_back({"have fewer, larger steps",
-                   fmt::format("between {} the host has {} to do", steps_of(p.steps.size()), time(gaps)),
+                   where.on_gpu ? fmt::format("between {} nothing runs for {} in all", steps_of(p.steps.size()), time(gaps))
+                                : fmt::format("between {} the host has {} to do", steps_of(p.steps.size()), time(gaps)),
                    gaps,
-                   "measured",
-                   {}});
-  double copied = 0;
-  for (const CopyRow& c : p.copies) copied += c.us.median;
-  if (copied > 0)
-    all.push_back({"keep inputs and outputs on the GPU",
-                   fmt::format("{} copies between host and device", p.copies.size()),
-                   copied,
-                   "measured",
+                   where.on_gpu ? "roof" : "measured",
                    {}});
   if (const OtherWork& o = p.others; where.on_gpu && o.disturbed > 0 && o.cost_us > 0)
     all.push_back({"keep other work off this GPU, or give it less: smelt profile A --with B --device gpu measures what helps",
@@ -178,10 +188,29 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
 
 }  // namespace
 
+void advise_on_copies(Profile& p) {
+  // A copy from or to memory that is not pinned goes by parts through memory that is: between them the GPU waits for the host.
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  double steps = 0;
+  const auto see = [&](const auto& part) { begin = std::min(begin, part.begin_ns), end = std::max(end, part.end_ns); };
+  for (const StepTime& s : p.host_run.steps) see(s), steps += static_cast<double>(s.end_ns - s.begin_ns) / 1e3;
+  for (const CopyTime& c : p.host_run.copies) see(c);
+  if (p.host_run.copies.empty()) return;
+  Advice a{"keep inputs and outputs on the GPU",
+           fmt::format("{} copies between host and device, of runs from and to the host's memory ({} each)", p.copies.size(),
+                       time(p.host_latency_us.median)),
+           static_cast<double>(end - begin) / 1e3 - steps - p.gaps_us,
+           "measured",
+           {}};
+  if (p.device_latency_us > 0) a.tried_us = p.host_latency_us.median - p.device_latency_us;
+  p.advice.push_back(std::move(a));
+  rank(p.advice, std::max(p.latency_us.median, p.host_latency_us.median));
+}
+
 void rank(std::vector<Advice>& advice, double run_us) {
   for (Advice& a : advice) a.us = std::min(a.us, run_us);  // an estimate by bytes may be beyond what there is to save
   std::erase_if(advice, [&](const Advice& a) { return a.us < 0.005 * run_us; });
-  std::ranges::stable_sort(advice, std::greater(), &Advice::us);
+  std::ranges::stable_sort(advice, std::greater(), [](const Advice& a) { return std::pair(a.from != "roof", a.us); });
 }
 
 std::vector<Advice> advise(const Profile& p, const Surroundings& where) {
@@ -189,6 +218,7 @@ std::vector<Advice> advise(const Profile& p, const Surroundings& where) {
   advise_on_references(p, all);
   if (p.roof.bytes_per_s > 0) {
     advise_on_precision(p, all);
+    if (where.on_gpu) advise_on_tf32(p, all);
     advise_on_small_steps(p, all);
     advise_on_kernels(p, where, all);
     advise_on_fills(p, all);

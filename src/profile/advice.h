@@ -20,7 +20,9 @@ struct Surroundings {
 std::vector<Advice> advise(const Profile& p, const Surroundings& where);
 /// Of a profile that another tool wrote, by what its operators are; of smelt's own, what the file says.
 std::vector<Advice> advise(const Timings& t);
-/// Sorts by what is to win; leaves out what is less than half a percent of a run.
+/// Adds, to what a profile with the copies of its runs says, that inputs and outputs may stay on the GPU.
+void advise_on_copies(Profile& p);
+/// Sorts by what is to win, with what a roof bounds behind what is promised; leaves out what is less than half a percent of a run.
 void rank(std::vector<Advice>& advice, double run_us);
 
 }  // namespace smelt::profile

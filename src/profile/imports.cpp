@@ -139,7 +139,7 @@ Timings from_smelt(const Json& report) {
   if (side.contains("advice"))
     for (const Json& a : side.at("advice"))
       t.advice.push_back({text_of(a, "what"), text_of(a, "why"), number_of(a, "us"), text_of(a, "from"),
-                          a.at("steps").get<std::vector<std::string>>()});
+                          a.at("steps").get<std::vector<std::string>>(), text_of(a, "option")});
   // A GPU's plan runs kernels of cuda, cudnn and cublaslt.
   t.gpu = std::ranges::any_of(side.at("steps"), [](const Json& step) { return text_of(step, "tactic").starts_with("cu"); });
   if (t.gpu)

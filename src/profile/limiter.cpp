@@ -38,11 +38,19 @@ std::string because(const StepRow& row, double least_us, const Roof& roof) {
 }  // namespace
 
 DType computes_in(const StepInfo& step) {
-  const size_t colon = step.problem.find(':');
-  if (colon == std::string::npos) return DType::f32;
-  const size_t end = step.problem.find_first_of(">:", colon + 1);
-  return parse_dtype(std::string_view(step.problem).substr(colon + 1, end == std::string::npos ? end : end - colon - 1))
-      .value_or(DType::f32);
+  // "conv:i8>i32:…" says it outright. Elsewhere the first float decides, be it an operand's ("Where:bool[8],f16[],f16[8]>f16[8]"); an
+  // attribute's words ("axis=-1") are no types.
+  const std::string_view problem = step.problem;
+  for (size_t at = problem.find(':'); at != std::string_view::npos;) {
+    const size_t begin = at + 1;
+    at = problem.find_first_of(":,>[ (", begin);
+    const auto type = parse_dtype(problem.substr(begin, at == std::string_view::npos ? at : at - begin));
+    const bool outright = at != std::string_view::npos && problem[at] == '>' && begin == problem.find(':') + 1;
+    if (type && (is_float(*type) || outright)) return *type;
+  }
+  for (const std::string& o : step.output_shapes)
+    if (const auto type = parse_dtype(std::string_view(o).substr(0, o.find('['))); type && is_float(*type)) return *type;
+  return DType::f32;
 }
 
 bool only_moves(const StepInfo& step) {

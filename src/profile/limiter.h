@@ -5,7 +5,8 @@
 
 namespace smelt::profile {
 
-/// The element type a step computes in, from its problem's printed form ("conv:f16>f16:…"); f32 where it says none.
+/// The element type a step computes in, from its problem's printed form ("conv:f16>f16:…", "Add:f16[8],f16[8]>f16[8]"), else from its
+/// outputs; f32 where neither says one.
 DType computes_in(const StepInfo& step);
 /// Whether it only moves elements: a copy, a transposition, a change of layout or type.
 bool only_moves(const StepInfo& step);

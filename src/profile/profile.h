@@ -114,8 +114,10 @@ struct Advice {
   std::string what;  // "convert it to bf16: --precision bf16"
   std::string why;   // "31 steps compute in f32, at 268 GFLOP/s at most; in bf16 it is 1.68 TFLOP/s"
   double us = 0;
-  std::string from;                // what the estimate comes from: "model", "measured", "rewrites", "waiting"
+  std::string from;                // what the estimate comes from: "model", "measured", "rewrites", "waiting", "kernels", "roof"
   std::vector<std::string> steps;  // where, by name, those with the most to win first; none: everywhere
+  std::string option = {};         // of the command, that follows it: "--precision bf16"; empty: it takes more than that
+  std::optional<double> tried_us = {};  // what following it saved, where that was tried
 };
 
 /// Who else uses a GPU, by NVML, while this process has it do nothing.
@@ -195,9 +197,10 @@ struct Profile {
   OtherWork others;
   std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
-  std::vector<CopyRow> copies;  // in the order of a run; empty without CUPTI
-  Summary host_latency_us;      // unprofiled runs from and to the host's memory, by the host's clock
-  HostRun host_run;             // the profiled one with the median time of copies
+  std::vector<CopyRow> copies;   // in the order of a run; empty without CUPTI
+  Summary host_latency_us;       // unprofiled runs from and to the host's memory, by the host's clock
+  double device_latency_us = 0;  // the median of runs on the GPU by that clock, one at a time
+  HostRun host_run;              // the profiled one with the median time of copies
 };
 
 /// Who counts a GPU's kernels: "CUPTI".

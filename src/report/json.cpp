@@ -128,6 +128,7 @@ Json to_json(const profile::Profile& p) {
                      {"begin_us", in_run(&StepTime::begin_ns)},
                      {"end_us", in_run(&StepTime::end_ns)},
                      {"own_us", r.own_us()},
+                     {"tuned_us", r.step.measured_us > 0 ? Json(r.step.measured_us) : Json()},
                      {"share", r.share},
                      {"compute_us", r.compute_us},
                      {"memory_us", r.memory_us},

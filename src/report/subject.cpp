@@ -100,6 +100,7 @@ profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options,
   if (!p.execution->on_gpu()) return result;
   try {
     profile::profile_copies(result, *p.execution, p.inputs, options);
+    profile::advise_on_copies(result);
   } catch (const Error& e) {  // the device has no room for a second copy of the inputs
     warn("copies from and to the host's memory were not timed: {}", e.what());
   }
@@ -182,6 +183,7 @@ void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized,
                          reorders.steps == 1 ? "s" : "", reorders.steps == 1 ? "it" : "them");
     }
     a.why = why + "; what faster kernels win is not counted";
+    a.option = "--optimized";
     if (!why.empty()) p.advice.push_back(std::move(a));
   } else {
     for (const fuse::Entry& x : e.ledger)
@@ -192,7 +194,7 @@ void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized,
              "rewrites", x.nodes});
   }
   add_float_advice(p, e);
-  profile::rank(p.advice, p.latency_us.median);
+  profile::rank(p.advice, std::max(p.latency_us.median, p.host_latency_us.median));
 }
 
 Explained complete(profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized) {

@@ -151,8 +151,11 @@ Table advice_table(const profile::Profile& p) {
                       {"share", "of a run", Unit::percent},
                       {"why", "why"},
                       {"from", "known from"},
-                      {"steps", "where"}}};
-  for (const profile::Advice& a : p.advice) t.rows.push_back({a.what, a.us, of_run(p, a.us), a.why, a.from, a.steps});
+                      {"steps", "where"},
+                      {"option", "followed by"},
+                      {"tried_us", "saved when tried", Unit::us}}};
+  for (const profile::Advice& a : p.advice)
+    t.rows.push_back({a.what, a.us, of_run(p, a.us), a.why, a.from, a.steps, a.option, a.tried_us.value_or(std::nan(""))});
   t.note = "What two of them save may be the same time";
   return t;
 }
@@ -161,8 +164,9 @@ std::string advice_text(const profile::Profile& p) {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(p.advice.size(), 5); ++i) {
     const profile::Advice& a = p.advice[i];
-    text += fmt::format("{}\n  {}. {} ({}): {}\n     {} ({})", text.empty() ? "Why slow, what next" : "", i + 1,
-                        format(a.us, Unit::us), format(of_run(p, a.us), Unit::percent), a.what, a.why, a.from);
+    text += fmt::format("{}\n  {}. {}{} ({}){}: {}\n     {} ({})", text.empty() ? "Why slow, what next" : "", i + 1,
+                        a.from == "roof" ? "at most " : "", format(a.us, Unit::us), format(of_run(p, a.us), Unit::percent),
+                        a.tried_us ? fmt::format(", {} when tried", format(*a.tried_us, Unit::us)) : "", a.what, a.why, a.from);
     if (!a.steps.empty()) text += "\n     " + joined(a.steps, 3);
   }
   return text;

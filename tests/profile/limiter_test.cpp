@@ -71,6 +71,22 @@ TEST(Limiter, is_decided_without_the_time_that_threads_waited_where_every_run_wa
   EXPECT_EQ(row.limiter, Limiter::compute);
 }
 
+TEST(ComputesIn, is_the_type_that_a_problem_names_whatever_its_form) {
+  const auto of = [](const char* problem, std::vector<std::string> outputs = {}) {
+    StepInfo s;
+    s.problem = problem, s.output_shapes = std::move(outputs);
+    return computes_in(s);
+  };
+  EXPECT_EQ(of("conv:f16>f16:1x64x56x56,256x64x1x1:s1p0:plain:(in0:f32) { %1 = cast(in0):f16; return %1; }"), DType::f16);
+  EXPECT_EQ(of("gemm:i8>i32:8x8x8:rrr"), DType::i8);
+  EXPECT_EQ(of("Add:f16[8,384,768],f16[8,384,768]>f16[8,384,768]"), DType::f16);
+  EXPECT_EQ(of("Softmax:axis=-1:bf16[4,16]>bf16[4,16]"), DType::bf16);
+  EXPECT_EQ(of("Where:bool[8,384],f16[],f16[8,384]>f16[8,384]"), DType::f16);
+  EXPECT_EQ(of("Gather:axis=0:f16[32000,512],i64[4,1024]>f16[4,1024,512]"), DType::f16);
+  EXPECT_EQ(of("ai.smelt.Attention:scale=0.17", {"bf16[4, 16, 1024, 32]"}), DType::bf16);
+  EXPECT_EQ(of("Shape:i64[4]"), DType::f32) << "nothing says a float";
+}
+
 TEST(Limiter, is_unknown_without_a_roof) {
   StepRow row;
   row.step.bytes = 1 << 20, row.us.median = row.us.min = 10;
@@ -127,9 +143,35 @@ TEST(Advice, counts_tiny_steps_copies_references_and_idle_cores) {
   EXPECT_TRUE(advice_with(advise(profile_of({step("Add", 64, 4, 3), step("Mul", 64, 4, 4)}), {}), "tiny steps"));
 }
 
+TEST(Advice, on_a_gpu_is_tf32_too_where_products_are_in_f32) {
+  StepRow product = step("MatMul", 12 << 20, 2ll << 30, 12000);
+  StepRow sum = step("Add", 96 << 20, 8 << 20, 6000);
+  product.step.problem = "gemm:f32>f32:1024x1024x1024:rrr", sum.step.problem = "Add:f32[8],f32[8]>f32[8]";
+  Profile p = profile_of({product, sum});
+  p.roof.flops_per_s[DType::f16] = 800e9;
+  const auto all = advise(p, {.on_gpu = true, .tuning_level = 1});
+  ASSERT_TRUE(advice_with(all, "--precision tf32"));
+  EXPECT_NEAR(advice_with(all, "--precision tf32")->us, 6000, 1) << "the product at half the rate of 16 bits; the sum stays";
+  EXPECT_EQ(advice_with(all, "--precision tf32")->option, "--precision tf32");
+  EXPECT_FALSE(advice_with(advise(p, {.on_gpu = false, .tuning_level = 1}), "tf32"));
+}
+
+TEST(Advice, of_copies_is_what_a_run_takes_beside_its_steps_and_what_runs_without_them_saved) {
+  Profile p = profile_of({step("MatMul", 12 << 20, 2ll << 30, 12000)});
+  p.host_latency_us.median = 40000, p.device_latency_us = 12500;
+  p.host_run = {{{15'000'000, 27'000'000}},
+                {{.name = "x", .end_ns = 15'000'000}, {.name = "y", .begin_ns = 29'000'000, .end_ns = 34'000'000}}};
+  p.advice = {{"a bound", "", 11000, "roof", {}}, {"a promise", "", 100, "model", {}}};
+  advise_on_copies(p);
+  ASSERT_EQ(p.advice.size(), 2u) << "the promise is less than half a percent of a run";
+  EXPECT_EQ(p.advice[0].us, 22000) << "more than a run on the GPU takes";
+  EXPECT_EQ(p.advice[0].tried_us, 27500);
+  EXPECT_EQ(p.advice[1].what, "a bound") << "behind what is promised";
+}
+
 TEST(Advice, is_to_measure_kernels_only_where_estimates_chose_them) {
   const Profile p = profile_of({step("MatMul", 12 << 20, 2ll << 30, 20000), step("Add", 96 << 20, 8 << 20, 9000)});
-  EXPECT_TRUE(advice_with(advise(p, {.tuning_level = 0}), "--tuning-level 2"));
+  EXPECT_TRUE(advice_with(advise(p, {.tuning_level = 0}), "--tuning-level 1"));
   const auto tuned = advise(p, {.tuning_level = 1});
   EXPECT_FALSE(advice_with(tuned, "--tuning-level"));
   EXPECT_NEAR(advice_with(tuned, "do less arithmetic")->us, 20000 - 10737 / 0.8, 1);

@@ -233,8 +233,11 @@ const first = document.querySelector('main > section:not([hidden])');
 seen.first = first.id === 'next';
 const items = [...first.querySelectorAll('ol.advice > li')].slice(0, 5);
 seen.items = items.length > 0 && items.every(li => li.querySelector('.won').textContent && li.querySelector('.what').textContent);
-const won = data.after.advice.rows.map(r => cellValue(r[column(data.after.advice, 'us')]));
-seen.sorted = won.every((v, i) => i === 0 || won[i - 1] >= v);
+const advice = data.after.advice, us = column(advice, 'us'), from = column(advice, 'from');
+const bound = r => cellText(r[from]) === 'roof';   // behind what is promised, and said to be one
+seen.sorted = advice.rows.every((r, i, all) => i === 0 || bound(all[i - 1]) < bound(r) ||
+  (bound(all[i - 1]) === bound(r) && cellValue(all[i - 1][us]) >= cellValue(r[us])));
+seen.bounds = items.every((li, i) => li.querySelector('.won').textContent.startsWith('at most ') === bound(advice.rows[i]));
 const link = first.querySelector('.where a');
 link.click();
 const row = document.querySelector('#steps tr.found');

@@ -19,8 +19,8 @@ function toStep(side, name) {
   row.focus({preventScroll: true});
 }
 perSide(byId('next'), side => {
-  const t = data[side].advice, [what, us, share, why, from, steps] =
-      ['what', 'us', 'share', 'why', 'from', 'steps'].map(key => column(t, key));
+  const t = data[side].advice, [what, us, share, why, from, steps, tried] =
+      ['what', 'us', 'share', 'why', 'from', 'steps', 'tried_us'].map(key => column(t, key));
   const place = (side, name) => {
     const a = make('a', {href: '#steps'}, name);
     a.addEventListener('click', e => { e.preventDefault(); toStep(side, name); });
@@ -30,7 +30,8 @@ perSide(byId('next'), side => {
   const item = r => {
     const names = cellFull(r[steps]).split(', ').filter(n => n && known.has(n)), li = make('li', {});
     li.append(
-        make('b', {class: 'won'}, cellText(r[us])), make('span', {class: 'part'}, ` ${cellText(r[share])} of a run`),
+        make('b', {class: 'won'}, (cellText(r[from]) === 'roof' ? 'at most ' : '') + cellText(r[us])),
+        make('span', {class: 'part'}, ` ${cellText(r[share])} of a run` + (cellValue(r[tried]) != null ? `, ${cellText(r[tried])} when tried` : '')),
         make('p', {class: 'what'}, cellText(r[what])), make('p', {class: 'note'}, `${cellText(r[why])} (from: ${cellText(r[from])})`));
     if (names.length) {
       const where = make('p', {class: 'where'}, 'where: ');

@@ -182,7 +182,7 @@ void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized,
                          why.empty() ? "" : ", and ", reorders.steps, reorders.steps == 1 ? "" : "s",
                          reorders.steps == 1 ? "s" : "", reorders.steps == 1 ? "it" : "them");
     }
-    a.why = why + "; what faster kernels win is not counted";
+    a.why = why + std::string(not_counted);
     a.option = "--optimized";
     if (!why.empty()) p.advice.push_back(std::move(a));
   } else {

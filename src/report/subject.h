@@ -57,6 +57,8 @@ struct Reorders {
   double us = 0;
 };
 Reorders reorders_around(const profile::Profile& p, const Graph& graph);
+/// Said of an estimate that is made of the profiled plan's kernels.
+inline constexpr std::string_view not_counted = "; what faster kernels win is not counted";
 /// Adds to a profile's advice what rewrites would save, or what keeps them from it. `optimized`: the profile is of the rewritten model.
 void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized, const Reorders& reorders = {});
 

@@ -43,6 +43,7 @@ void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const
   const profile::Foreseen f = profile::foresee(p, then.execution->steps());
   a.us = p.latency_us.median - f.run_us;
   a.from = "kernels";
+  if (const size_t at = a.why.find(not_counted); at != std::string::npos) a.why.erase(at);  // it is now
   a.why += fmt::format("; of that plan's {} steps {} run here, {} were measured by themselves", f.steps, f.seen, f.tuned);
   if (how == WhatIf::run) a.tried_us = saved_us(*prepared.execution, *then.execution);
 }

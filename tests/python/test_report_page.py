@@ -237,6 +237,7 @@ const advice = data.after.advice, us = column(advice, 'us'), from = column(advic
 const bound = r => cellText(r[from]) === 'roof';   // behind what is promised, and said to be one
 seen.sorted = advice.rows.every((r, i, all) => i === 0 || bound(all[i - 1]) < bound(r) ||
   (bound(all[i - 1]) === bound(r) && cellValue(all[i - 1][us]) >= cellValue(r[us])));
+seen.untried = !first.textContent.includes('when tried');
 seen.bounds = items.every((li, i) => li.querySelector('.won').textContent.startsWith('at most ') === bound(advice.rows[i]));
 const link = first.querySelector('.where a');
 link.click();

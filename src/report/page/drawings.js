@@ -31,7 +31,7 @@ perSide(byId('next'), side => {
     const names = cellFull(r[steps]).split(', ').filter(n => n && known.has(n)), li = make('li', {});
     li.append(
         make('b', {class: 'won'}, (cellText(r[from]) === 'roof' ? 'at most ' : '') + cellText(r[us])),
-        make('span', {class: 'part'}, ` ${cellText(r[share])} of a run` + (cellValue(r[tried]) != null ? `, ${cellText(r[tried])} when tried` : '')),
+        make('span', {class: 'part'}, ` ${cellText(r[share])} of a run` + (Number.isFinite(cellValue(r[tried])) ? `, ${cellText(r[tried])} when tried` : '')),
         make('p', {class: 'what'}, cellText(r[what])), make('p', {class: 'note'}, `${cellText(r[why])} (from: ${cellText(r[from])})`));
     if (names.length) {
       const where = make('p', {class: 'where'}, 'where: ');

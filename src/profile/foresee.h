@@ -13,7 +13,7 @@ struct Foreseen {
   double run_us = 0;
   int steps = 0;
   int seen = 0;   // of them: the profiled plan has one of the same problem and kernel, whose time it is
-  int tuned = 0;  // what its kernel took when it was tuned, times what the profiled plan's steps take of that; the rest is modelled
+  int tuned = 0;  // what the kernel took when tuned, times what the profiled plan's steps take of that; the rest is modelled
 };
 
 /// `other`: the steps of the other plan. Where the tuner timed the profiled plan's kernel for a problem beside the other's, the two

@@ -98,6 +98,10 @@ void verify_program(const Graph& g, NodeId id, const expr::Program& p, const Def
 
 }  // namespace
 
+bool is_fused_operator(std::string_view op) {
+  return std::ranges::find(definitions, op, &Definition::op) != std::end(definitions);
+}
+
 size_t first_operand(const Node& n) { return definition(n).own + more_segments(n); }
 
 Node product_of_joined(const Node& n, size_t i) {

@@ -1,9 +1,14 @@
 // What the verifier knows of the fused operators (docs/fused-ops.md): where operands begin, and what a program may read and give.
 #pragma once
 
+#include <string_view>
+
 #include "graph/graph.h"
 
 namespace smelt {
+
+/// Whether docs/fused-ops.md defines an operator of this name in ai.smelt.
+bool is_fused_operator(std::string_view op);
 
 /// Position of the first operand of an ai.smelt node: inputs before it are the operator's own. Throws Error for an
 /// operator that docs/fused-ops.md does not define.

@@ -21,18 +21,6 @@ bool has_program_smelt_reads(const onnx::NodeProto& call) {
   }
 }
 
-bool is_fused_operator(const std::string& op) {
-  Node n;
-  n.domain = smelt_domain;
-  n.op = op;
-  try {
-    first_operand(n);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 bool is_plan(const onnx::ModelProto& model) {
   const auto& metadata = model.metadata_props();
   return std::any_of(metadata.begin(), metadata.end(),

@@ -18,12 +18,34 @@ std::string extract(std::map<std::string, std::string>& metadata, const char* ke
   return node ? std::move(node.mapped()) : "";
 }
 
+/// A name as a line: names may hold ends of lines.
+std::string line_of(std::string_view name) {
+  std::string line;
+  for (const char c : name) c == '\n' ? line += "\\n" : c == '\\' ? line += "\\\\" : line += c;
+  return line;
+}
+std::string name_in(std::string_view line) {
+  std::string name;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool escaped = line[i] == '\\' && i + 1 < line.size();
+    if (escaped) ++i;
+    name += escaped && line[i] == 'n' ? '\n' : line[i];
+  }
+  return name;
+}
+
+std::string lines_of(const std::set<std::string>& names) {
+  std::vector<std::string> lines;
+  for (const std::string& n : names) lines.push_back(line_of(n));
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 /// The entry's lines, which is removed; nothing where there is none.
 std::optional<std::set<std::string>> lines_in(std::map<std::string, std::string>& metadata, const char* key) {
   if (!metadata.contains(key)) return std::nullopt;
   std::set<std::string> lines;
   std::istringstream in(extract(metadata, key));
-  for (std::string line; std::getline(in, line);) lines.insert(line);
+  for (std::string line; std::getline(in, line);) lines.insert(name_in(line));
   return lines;
 }
 
@@ -100,8 +122,8 @@ void write_choices(const CarriedChoices& carried, std::map<std::string, std::str
   for (const auto& [problem, chosen] : carried.choices)
     tactics += fmt::format("\t{}\t{}{}{}\n", problem, chosen.tactic, chosen.config.empty() ? "" : " ", chosen.config);
   if (!tactics.empty()) metadata[tactics_key] = tactics;
-  if (carried.plain) metadata[plain_key] = fmt::format("{}", fmt::join(*carried.plain, "\n"));
-  if (carried.apart) metadata[apart_key] = fmt::format("{}", fmt::join(*carried.apart, "\n"));
+  if (carried.plain) metadata[plain_key] = lines_of(*carried.plain);
+  if (carried.apart) metadata[apart_key] = lines_of(*carried.apart);
   std::string profiles;
   for (const ShapeProfile& profile : carried.profiles) {
     if (!profiles.empty()) profiles += '\n';

@@ -1,7 +1,9 @@
-// What a plan for the processor was chosen with, carried in its file, so that a fresh machine of the same kind starts without
-// measuring. In the plan's metadata: "smelt.plan.device", what it was chosen on (tune::device_text); "smelt.plan.tactics", a line
-// with node, problem and tactic; "smelt.plan.plain", the names of the nodes whose images stay plain, a line each; "smelt.plan.apart", the fused nodes that run apart;
-// "smelt.plan.profiles", the ranges that it was prepared for, a line "min opt max name" an input, an empty line between profiles.
+// What a plan was chosen with, carried in its file, so that a fresh machine of the same kind has the same steps, and a processor
+// starts without measuring. In the plan's metadata: "smelt.plan.device", what it was chosen on (tune::device_text);
+// "smelt.plan.tactics", a line with node, problem and tactic; "smelt.plan.apart", the nodes that run as their parts, a line each
+// ("\\n" in a name is an end of line); of the processor's plans "smelt.plan.plain", the names of the nodes whose images stay plain,
+// likewise, and "smelt.plan.profiles", the ranges that it was prepared for, a line "min opt max name" an input, an empty line
+// between profiles.
 #pragma once
 
 #include <map>
@@ -20,7 +22,7 @@ struct CarriedChoices {
   std::string device;  // empty: none are carried
   tune::PinnedChoices choices;
   std::optional<std::set<std::string>> plain;
-  std::optional<std::set<std::string>> apart;  // fused_choices.h
+  std::optional<std::set<std::string>> apart;  // Planner::choices
   std::vector<ShapeProfile> profiles;
   std::optional<EarlyLaunch> early;  // of a GPU's plan
 };

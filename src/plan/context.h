@@ -53,7 +53,7 @@ struct Context {
   threads::Team team;  // what runs, and measurements, use
   Target target;
   std::optional<std::set<std::string>> carried_plain;  // the nodes that a plan's file says stay plain
-  std::optional<std::set<std::string>> carried_apart;  // and those that run as their parts (fused_choices.h)
+  std::optional<std::set<std::string>> carried_apart;  // and those that run as their parts (Planner::choices)
   bool remembers = true;  // what does not depend on extents is worked out once; tests plan without that, too
   std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
   std::shared_ptr<MemoryAccount> memory = memory_account();  // of the values of a session: that of its build

@@ -67,6 +67,7 @@ EmbeddedKernels kernels_of(const Planner& planner, std::span<const StepInfo> ste
   options.tuning_level = 0;
   options.progress = nullptr;
   const auto again = std::make_shared<Context>(machine, options, context.target, tune::Cache::in_memory(), kernels.choices);
+  again->carried_apart = planner.choices().apart;
   Planner(clone(planner.graph()), again).first(value_of(planner.fixed_shapes(), "the shape of an input"), Measure::no);
   kernels.cubins = machine.gpu->cubins->in_memory();
   return kernels;

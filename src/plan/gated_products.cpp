@@ -83,14 +83,20 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
   std::vector<Priced> all;  // one, the gate, up
   for (const Step* step : {&one, &gate, &up})
     all.push_back({bound_node(s, *step, &context.weights), offer_of(s, *step, context)});
+  const std::string entry = fmt::format("gate {}", gate.node->name);
   Decision d;
   if (all[0].offer.candidates.empty()) {
     d.times = nullptr;
+  } else if (carried_) {
+    d.one = !apart_.contains(entry);
   } else {
     const std::string name = fmt::format("{} | {} + {}", all[0].offer.problem, all[1].offer.problem, all[2].offer.problem);
     {
       const std::lock_guard lock(mutex_);
-      if (const auto known = by_problem_.find(name); known != by_problem_.end()) return decided_[gate.id] = known->second;
+      if (const auto known = by_problem_.find(name); known != by_problem_.end()) {
+        if (!known->second.one) apart_.insert(entry);
+        return decided_[gate.id] = known->second;
+      }
     }
     tune::Tuner& tuner = context.tuner;
     FusedTimes times{.fused_us = tuner.estimate_us(all[0].offer),
@@ -115,6 +121,7 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
     by_problem_.try_emplace(name, d);
   }
   const std::lock_guard lock(mutex_);
+  if (!d.one) apart_.insert(entry);
   return decided_.try_emplace(gate.id, d).first->second;
 }
 
@@ -177,6 +184,17 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
   }
   std::ranges::sort(gone, std::greater<>());
   for (const size_t at : gone) s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+std::set<std::string> GatedProducts::apart() const {
+  const std::lock_guard lock(mutex_);
+  return apart_;
+}
+
+void GatedProducts::carry(std::set<std::string> apart) {
+  const std::lock_guard lock(mutex_);
+  apart_ = std::move(apart);
+  carried_ = true;
 }
 
 }  // namespace smelt::plan

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "plan/context.h"
@@ -19,6 +20,11 @@ class GatedProducts {
   /// After joined_products.h, before strided_views.h.
   void apply(Segment& s, Context& context, bool may_measure);
 
+  /// The gates that run apart from what they gate: "gate NAME".
+  std::set<std::string> apart() const;
+  /// Takes the decisions of an earlier process: these run apart, all others as one where a kernel takes that.
+  void carry(std::set<std::string> apart);
+
  private:
   struct Decision {
     std::shared_ptr<const FusedTimes> times;
@@ -28,10 +34,12 @@ class GatedProducts {
   Tensor weights(const Segment& s, const Step& gate, const Step& up);
   Decision decide(const Segment& s, const Pair& pair, const Step& one, Context& context, bool may_measure);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<NodeId, Decision> decided_;          // by the gate's node
   std::map<std::string, Decision> by_problem_;  // of all three
   std::map<NodeId, Tensor> weights_;
+  std::set<std::string> apart_;
+  bool carried_ = false;
 };
 
 }  // namespace smelt::plan

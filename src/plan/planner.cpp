@@ -14,6 +14,7 @@ Planner::Planner(Graph graph, std::shared_ptr<Context> context)
   if (context_->carried_apart) {
     fused_.carry(*context_->carried_apart);
     joined_.carry(*context_->carried_apart);
+    gated_.carry(*context_->carried_apart);
   }
   if (!context_->carried_plain) return;
   std::set<NodeId> plain;
@@ -28,6 +29,7 @@ CarriedChoices Planner::choices() const {
   for (NodeId n : layouts_.plain()) all.plain->insert(graph_.node(n).name);
   all.apart = fused_.apart();
   all.apart->merge(joined_.apart());
+  all.apart->merge(gated_.apart());
   const std::lock_guard lock(chosen_mutex_);
   all.choices = chosen_;
   return all;

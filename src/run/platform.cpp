@@ -34,13 +34,15 @@ Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels e
     backend = host_backend();
   }
   auto cache = plan::open_cache(kept);
-  const bool fits = backend->is_host() && carried.device == tune::device_text(machine);
+  const bool here = carried.device == tune::device_text(machine), has_kernels = !embedded.choices.empty();
   tune::PinnedChoices pinned = backend->is_host() ? tune::PinnedChoices() : std::move(embedded.choices);
-  if (fits) pinned = std::move(carried.choices);
+  if (here && backend->is_host()) pinned = std::move(carried.choices);
   if (kept.profiles.empty() && kept.shapes.empty()) kept.profiles = std::move(carried.profiles);
   auto context = std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
                                                  std::move(pinned));
-  if (fits) context->carried_plain = std::move(carried.plain), context->carried_apart = std::move(carried.apart);
+  // A kernel that a plan carries is of its steps: the same nodes have to be one.
+  if (here || (has_kernels && !backend->is_host())) context->carried_apart = std::move(carried.apart);
+  if (here) context->carried_plain = std::move(carried.plain);
   return {std::move(context), backend};
 }
 

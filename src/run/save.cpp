@@ -75,10 +75,13 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   out.copy_weights = options.copy_weights;
   out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
   out.metadata["smelt.plan.device"] = plan.device();
-  if (const auto* made = dynamic_cast<const run::PlanImpl*>(&plan); made && made->backend().is_host()) {
+  const auto* made = dynamic_cast<const run::PlanImpl*>(&plan);
+  const bool on_host = made && made->backend().is_host();
+  if (on_host || (made && fixed_shapes(plan))) {
     plan::CarriedChoices carried = made->planner().choices();
     carried.device = plan.device();
-    carried.profiles = plan.options().profiles;
+    if (on_host) carried.profiles = plan.options().profiles;
+    if (!on_host) carried.choices.clear(), carried.plain.reset();
     plan::write_choices(carried, out.metadata);
   }
   plan::write_early_launch(run::early_launch_of(plan), out.metadata);

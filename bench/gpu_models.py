@@ -1,8 +1,8 @@
 """Latency, build time and closed attribution of whole models on the first GPU that is visible, beside PyTorch and ONNX Runtime.
 
 usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N]
-                                  [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--rebuilds N] [--allow-fallback]
-                                  [--out FOLDER] [--join RESULTS.json ...]
+                                  [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--rebuilds N] [--qa]
+                                  [--allow-fallback] [--out FOLDER] [--join RESULTS.json ...]
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
@@ -19,6 +19,8 @@ Of each model, with a cache folder of its own that begins empty:
                (bench/ort_gpu.py)
   --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first,
                and the latency with them
+  --qa         average, median, p90, host and device memory unfused and fused, how many subgraphs of each kind were fused, and the
+               tactic and settings that each got (bench/qa_table.py)
   of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
   --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
                may not last as long as all models take
@@ -39,6 +41,7 @@ import sys
 import tempfile
 import time
 
+import qa_table
 import shared
 
 TORCH, ORT = {"wall": "eager us", "graph": "graph us", "compile": "compile us"}, {"ort": "ort us", "ort_graph": "ort graph"}
@@ -113,6 +116,7 @@ def measure(command, name, path, level, a, extra):
         if a.ort:
             rows, more = ask_peers(ORT, a.ort_limit, "ort_gpu.py", path)
             peers, versions = peers | rows, versions | more
+        qa = qa_table.measure(command, path, options) if a.qa else None
         passes = [p["latency_us"]] + ([profile(options)["latency_us"]] if peers else [])
     rebuilds = []
     for _ in range(a.rebuilds):
@@ -125,7 +129,7 @@ def measure(command, name, path, level, a, extra):
            "steps_us": p["steps_us"], "gaps_us": p["gaps_us"], "unattributed": 1 - inside / p["latency_us"]["median"],
            "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm,
            "cold_stages_s": stages[0], "warm_stages_s": stages[1], "build_s": sum(stages[1].values()),
-           "rebuilds": rebuilds, "peers": peers,
+           "rebuilds": rebuilds, "peers": peers, "qa": qa,
            "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
     if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:
@@ -160,7 +164,8 @@ def line(name, row, a):
         text += figures(ORT) + ratio("ort_best", 8)
     rebuilt = (f"    built again: {r['changed_steps']} of {row['steps']} steps by another tactic or other settings, "
                f"{r['latency_us']:.1f} us" for r in row.get("rebuilds", []))
-    return "\n".join([text, *rebuilt, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
+    table = [qa_table.table(name, row["qa"])] if row.get("qa") else []
+    return "\n".join([text, *rebuilt, *table, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
 
 
 def summary(rows):
@@ -197,6 +202,7 @@ def main():
     parser.add_argument("--ort", action="store_true")
     parser.add_argument("--ort-limit", type=float, default=120, help="seconds a model")
     parser.add_argument("--rebuilds", type=int, default=0, help="builds more, each with an empty cache")
+    parser.add_argument("--qa", action="store_true", help="the table of times, memory and fused subgraphs of each model")
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()

@@ -11,6 +11,7 @@ import pytest
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 import gpu_models  # noqa: E402
+import qa_table  # noqa: E402
 import shared  # noqa: E402
 
 
@@ -148,3 +149,29 @@ def test_the_mean_is_geometric_and_of_the_models_that_have_the_figure():
     rows = [{"ratios": {"compile": 0.5}}, {"ratios": {"compile": 2.0, "ort": 0.25}}, {"error": "exit 1"}]
     found = gpu_models.summary(rows)
     assert found["compile"] == {"mean": pytest.approx(1.0), "largest": 2.0, "models": 2} and found["ort"]["models"] == 1
+
+
+def test_the_qa_table_counts_what_was_fused_by_what_runs_it():
+    steps = [{"name": "a", "tactic": "hopper", "config": "128x96", "sources": ["x", "y"]},
+             {"name": "b", "tactic": "cuda", "config": "", "sources": ["z"]}]
+    ledger = [{"rewrite": "matmul_epilogue", "form": "bias", "result": "matched", "nodes": ["gone", "y"]},
+              {"rewrite": "matmul_epilogue", "form": "bias", "result": "matched", "nodes": ["x"]},
+              {"rewrite": "matmul_epilogue", "form": "bias", "result": "rejected", "nodes": ["z"]},
+              {"rewrite": "conv_epilogue", "form": "relu", "result": "matched", "nodes": ["gone", "b"]},
+              {"rewrite": "silu", "form": "x", "result": "matched", "nodes": ["gone"]},
+              {"rewrite": "fold_constants", "form": "", "result": "matched", "nodes": ["x"]}]
+    found = qa_table.kinds(ledger, steps)
+    assert [(k["rewrite"], k["matched"], k["configs"]) for k in found] == [
+        ("matmul_epilogue", 2, {"hopper 128x96": 2}), ("conv_epilogue", 1, {"cuda": 1}), ("silu", 1, {"no step of its own": 1})]
+    side = {"average_ms": 2.0, "median_ms": 2.0, "p90_ms": 2.5, "host_bytes": 2**20, "device_bytes": 0}
+    text = qa_table.table("m", {"before": side, "after": side | {"average_ms": 1.0}, "verdict": "twice as fast", "fused": found})
+    assert "-50.0%" in text and "twice as fast" in text and "2 x hopper 128x96" in text
+
+
+def test_the_qa_table_of_a_model(request, tmp_path):
+    path = shared.filled("crnn.fp32", tmp_path)
+    command = pathlib.Path(request.config.getoption("--build")) / "smelt"
+    row = qa_table.measure(command, path, ["--tuning-level", 0, "--inputs", path.with_suffix(".inputs.npz")])
+    assert row["before"]["average_ms"] > 0 and row["after"]["host_bytes"] > 0
+    assert {(k["rewrite"], k["form"], k["matched"]) for k in row["fused"]} >= {("conv_epilogue", "relu", 4)}
+    assert all("no step of its own" not in k["configs"] for k in row["fused"])

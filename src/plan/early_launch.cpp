@@ -15,6 +15,7 @@ std::string_view text_of(EarlyLaunch::By by) {
   switch (by) {
     case EarlyLaunch::By::tactics: return "--tactics";
     case EarlyLaunch::By::measurement: return "measurement";
+    case EarlyLaunch::By::cache: return "the tuning cache";
     case EarlyLaunch::By::plan: return "the plan";
     case EarlyLaunch::By::nothing: break;
   }

@@ -14,14 +14,16 @@ struct EarlyLaunch {
     nothing,      // no GPU that can, no kernel that would, nothing measured
     tactics,      // --tactics
     measurement,  // of this build
+    cache,        // the tuning cache: what an earlier build of the same steps measured
     plan,         // the plan's file
   };
   bool on = false;
   By by = By::nothing;
   double late_us = 0, early_us = 0;  // medians of a run without and with it; 0: not measured
+  std::string why_not;               // where nothing decided it on a machine that could
 };
 
-/// "--tactics", "measurement", "the plan", or "" where nothing was decided.
+/// "--tactics", "measurement", "the tuning cache", "the plan", or "" where nothing was decided.
 std::string_view text_of(EarlyLaunch::By by);
 
 /// Of two medians: whether what it gains is more than builds of the same model differ by.

@@ -258,7 +258,7 @@ Table plan_table(const Plan& plan, double build_s) {
 }
 
 std::string early_launch_text(const plan::EarlyLaunch& e) {
-  if (e.by == plan::EarlyLaunch::By::nothing) return "";
+  if (e.by == plan::EarlyLaunch::By::nothing) return e.why_not.empty() ? "" : "no: " + e.why_not;
   std::string text = fmt::format("{}, by {}", e.on ? "yes" : "no", plan::text_of(e.by));
   if (e.late_us > 0)
     text += fmt::format(": a run takes {} so, {} otherwise", format(e.early_us, Unit::us), format(e.late_us, Unit::us));
@@ -271,8 +271,9 @@ Table early_launch_table(const Plan& plan) {
       .title = "Kernels that begin before the one before them has ended",
       .columns = {{"on", "do"}, {"by", "decided by"}, {"late_us", "a run without", Unit::us}, {"early_us", "with", Unit::us}}};
   const plan::EarlyLaunch e = run::early_launch_of(plan);
-  if (e.by != plan::EarlyLaunch::By::nothing)
-    t.rows.push_back({e.on ? "yes" : "no", std::string(plan::text_of(e.by)), e.late_us, e.early_us});
+  if (e.by != plan::EarlyLaunch::By::nothing || !e.why_not.empty())
+    t.rows.push_back(
+        {e.on ? "yes" : "no", e.why_not.empty() ? std::string(plan::text_of(e.by)) : e.why_not, e.late_us, e.early_us});
   return t;
 }
 

@@ -56,10 +56,10 @@ class ExecutionImpl final : public Execution {
   std::optional<void*> last_stream() const { return active_ ? active_->last_stream() : last_stream_; }
   /// Medians of the bound inputs' recorded run, in microseconds.
   struct BothWays {
-    double late_us, early_us;  // each kernel after the one before it; beginning early
+    double late_us = 0, early_us = 0;  // each kernel after the one before it; beginning early
+    std::string_view why_not;          // where they are 0
   };
-  /// Nothing where a run is not one recording, or no kernel of it would begin early.
-  std::optional<BothWays> time_both_ways();
+  BothWays time_both_ways();
   /// What it planned, without what it keeps for runs; it is of no more use.
   std::vector<PlanImpl::Prepared> take_prepared();
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.

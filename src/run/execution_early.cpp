@@ -17,13 +17,13 @@ double median(std::vector<double>& samples) {
 
 }  // namespace
 
-std::optional<ExecutionImpl::BothWays> ExecutionImpl::time_both_ways() {
-  if (!first_ || !has_to_wait().empty() || first_->ranges.size() != 1) return std::nullopt;
+ExecutionImpl::BothWays ExecutionImpl::time_both_ways() {
+  if (!first_ || !has_to_wait().empty() || first_->ranges.size() != 1) return {.why_not = "a run is not one recording"};
   SegmentState& state = *first_;
   std::array<std::unique_ptr<Recording>, 2> ways;  // late, early
   for (const bool early : {true, false}) {
     ways[early] = record_range(state, state.ranges.front(), early);
-    if (early && ways[early]->early() == 0) return std::nullopt;
+    if (early && ways[early]->early() == 0) return {.why_not = "no kernel of it can"};
   }
   run();  // brings the inputs there
   const auto time = [&](bool early, int runs) {
@@ -46,7 +46,7 @@ std::optional<ExecutionImpl::BothWays> ExecutionImpl::time_both_ways() {
       check_stop();
       samples[early].push_back(time(early, runs));
     }
-  return BothWays{median(samples[0]), median(samples[1])};
+  return {median(samples[0]), median(samples[1]), {}};
 }
 
 std::vector<PlanImpl::Prepared> ExecutionImpl::take_prepared() {

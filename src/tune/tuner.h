@@ -106,6 +106,11 @@ class Tuner {
   /// kernel. It must not be called at level 0.
   std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
 
+  /// Timings of ways to do `name`, named by their `tactic` and in their order, that are made elsewhere: what the cache keeps of this
+  /// level or a higher one, or what `measure` gives, which the cache keeps then. Empty where it gives none, and when the time is up.
+  std::vector<Timing> timings_of(const std::string& name, const std::vector<std::string>& ways,
+                                 const std::function<std::vector<Timing>()>& measure);
+
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
   /// that it would choose.
   std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {}, bool may_measure = true);

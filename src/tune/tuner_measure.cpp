@@ -202,6 +202,23 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   return in_order(cache_->keep(std::move(entry)));
 }
 
+std::vector<Timing> Tuner::timings_of(const std::string& name, const std::vector<std::string>& ways,
+                                      const std::function<std::vector<Timing>()>& measure) {
+  const auto in_order = [&](const CacheEntry& entry) {
+    std::vector<Timing> timings;
+    for (const std::string& way : ways)
+      if (const auto at = std::ranges::find(entry.timings, way, &Timing::tactic); at != entry.timings.end())
+        timings.push_back(*at);
+    return timings.size() == ways.size() ? timings : std::vector<Timing>();
+  };
+  if (const auto known = cache_->find(key(name)); known && known->level >= level_)
+    if (std::vector<Timing> timings = in_order(*known); !timings.empty()) return timings;
+  if (time_is_up()) return {};
+  CacheEntry entry{key(name), level_, measure()};
+  if (in_order(entry).empty()) return {};
+  return in_order(cache_->keep(std::move(entry)));
+}
+
 TunerStats Tuner::stats() const {
   std::lock_guard lock(mutex_);
   TunerStats stats = stats_;

@@ -59,6 +59,18 @@ TEST(EarlyLaunch, is_what_tactics_say_and_nothing_is_measured_then) {
   }
 }
 
+TEST(EarlyLaunch, of_the_same_steps_is_what_the_cache_keeps) {
+  const MadeEarly m(1000, 980);
+  EXPECT_EQ(m.choose().by, By::measurement);
+  const int launches = m.device->launches;
+  m.device->early_ns = 2'000'000;
+  const plan::EarlyLaunch e = m.choose();
+  EXPECT_TRUE(e.on);
+  EXPECT_EQ(e.by, By::cache);
+  EXPECT_NEAR(e.early_us, 980, 0.01);
+  EXPECT_EQ(m.device->launches, launches);
+}
+
 TEST(EarlyLaunch, is_what_a_plan_carries_and_nothing_is_measured_then) {
   const MadeEarly m(1000, 2000);
   std::map<std::string, std::string> metadata;
@@ -74,7 +86,8 @@ TEST(EarlyLaunch, is_what_a_plan_carries_and_nothing_is_measured_then) {
 
 TEST(EarlyLaunch, is_off_where_it_cannot_be_measured) {
   const MadeEarly untuned(1000, 500, quick());
-  EXPECT_EQ(untuned.choose().by, By::nothing) << "tuning level 0";
+  EXPECT_EQ(untuned.choose().by, By::nothing);
+  EXPECT_EQ(untuned.plan->early_launch().why_not, "nothing is measured at tuning level 0");
   const MadeEarly without(1000, 500);
   without.device->early_kernels = 0;
   EXPECT_EQ(without.choose().by, By::nothing) << "a device that has none";
@@ -82,6 +95,7 @@ TEST(EarlyLaunch, is_off_where_it_cannot_be_measured) {
   full.device->allocations_left = 1;
   const plan::EarlyLaunch e = full.choose();
   EXPECT_EQ(e.by, By::nothing) << "no memory";
+  EXPECT_EQ(e.why_not, "it could not be measured");
   EXPECT_FALSE(e.on);
   full.device->allocations_left = -1;
   full.plan->execution()->bind(std::vector{full.place(random_tensor({4, 6}, 1))});

@@ -53,7 +53,7 @@ std::optional<Fill> fill_of(const ops::PlannedLaunch& l, const run::PlannedRun& 
   const inspect::Multiprocessor* m = inspect::find_multiprocessor(run.arch);
   if (!l.cubin || !m) return std::nullopt;
   const device::cuda::KernelResources& r = l.cubin->kernel(l.entry);
-  const auto of = [](const unsigned(&v)[3]) { return int64_t{v[0]} * v[1] * v[2]; };
+  const auto of = [](const auto& v) { return int64_t{v[0]} * v[1] * v[2]; };
   const inspect::Launch launch{.threads = static_cast<int>(of(l.shape.block)),
                                .registers = r.registers,
                                .static_shared = r.static_shared_bytes,

@@ -1,24 +1,26 @@
 // Extents of a grid, counted in 64 bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/error.h"
 
 namespace smelt::device::cuda {
 
-/// So many blocks along x, of which a grid has at most 2^31 - 1. Throws Error for more.
-inline unsigned grid_x(int64_t blocks) {
-  constexpr int64_t most = (int64_t{1} << 31) - 1;
-  if (blocks < 0 || blocks > most) fail("{} blocks, a grid has at most {} along x", blocks, most);
-  return static_cast<unsigned>(blocks);
-}
+/// Blocks along x, of which a grid has at most 2^31 - 1, y and z, at most 65535 each. Throws Error for more.
+class Grid {
+ public:
+  Grid(int64_t x = 1, int64_t y = 1, int64_t z = 1)
+      : extents_{counted(x, (int64_t{1} << 31) - 1, 'x'), counted(y, 65535, 'y'), counted(z, 65535, 'z')} {}
+  unsigned operator[](size_t axis) const { return extents_[axis]; }
 
-/// Along y or z, where a grid has at most 65535. Throws Error for more.
-inline unsigned grid_yz(int64_t blocks) {
-  constexpr int64_t most = 65535;
-  if (blocks < 0 || blocks > most) fail("{} blocks, a grid has at most {} along y and z", blocks, most);
-  return static_cast<unsigned>(blocks);
-}
+ private:
+  static unsigned counted(int64_t blocks, int64_t most, char axis) {
+    if (blocks < 0 || blocks > most) fail("{} blocks, a grid has at most {} along {}", blocks, most, axis);
+    return static_cast<unsigned>(blocks);
+  }
+  unsigned extents_[3];
+};
 
 }  // namespace smelt::device::cuda

@@ -9,11 +9,12 @@
 
 #include "device/cuda/cubins.h"
 #include "device/cuda/device.h"
+#include "device/cuda/grid.h"
 
 namespace smelt::device::cuda {
 
 struct LaunchShape {
-  unsigned grid[3] = {1, 1, 1};
+  Grid grid;
   unsigned block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;   // dynamic
   unsigned cluster = 1;       // blocks of a cluster along x

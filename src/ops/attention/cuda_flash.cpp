@@ -6,7 +6,6 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/attention/flash.h"
 #include "kernels/attention/map.h"
@@ -67,7 +66,7 @@ class Combine final : public CompiledKernel {
   void enqueue(const Buffers& b, const FlashArgs& args, int64_t vectors) {
     Arguments arguments;
     arguments.value(args);
-    launch(b, {.grid = {device::cuda::grid_x((vectors + 127) / 128), 1, 1}, .block = {128, 1, 1}}, arguments);
+    launch(b, {.grid = {(vectors + 127) / 128, 1, 1}, .block = {128, 1, 1}}, arguments);
   }
 };
 
@@ -103,7 +102,7 @@ class Map final : public CompiledKernel {
     arguments.value(args_);
     scores.pass(b, arguments);
     launch(b,
-           {.grid = {device::cuda::grid_x(groups_), device::cuda::grid_yz(batches_ * args_.heads), 1},
+           {.grid = {groups_, batches_ * args_.heads, 1},
             .block = {static_cast<unsigned>(32 * group), 1, 1},
             .shared_bytes = group * key_tiles_},
            arguments);
@@ -161,7 +160,7 @@ class FlashAttention final : public CompiledKernel {
     scores_.pass(b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
-           {.grid = {device::cuda::grid_x(t.blocks(s)), 1, 1},
+           {.grid = {t.blocks(s), 1, 1},
             .block = {static_cast<unsigned>(t.threads()), 1, 1},
             .shared_bytes = t.shared_bytes(s) + list,
             .cluster = t.cluster ? static_cast<unsigned>(t.splits) : 1},

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "kernels/attention/general.h"
 #include "ops/attention/offer.h"
 #include "ops/core/strides.h"
@@ -127,8 +126,7 @@ void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Of
            if (present[mask]) tensors.emplace_back(a.mask, input(mask));
            if (present[valid_lengths]) tensors.emplace_back(a.lengths, input(valid_lengths));
            if (wanted[3]) tensors.emplace_back(a.shown, BufferRef{BufferRef::output, 3});
-           plan.launch(attention_entry(type, mask_type), {.grid = {device::cuda::grid_x(rows), 1, 1}, .block = {128, 1, 1}})
-               .args(a, tensors);
+           plan.launch(attention_entry(type, mask_type), {.grid = {rows, 1, 1}, .block = {128, 1, 1}}).args(a, tensors);
          }
          return launched(std::move(plan), *gpu);
        }});

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/attention/cuda_attention.h"
 
@@ -40,10 +39,7 @@ class PlainAttention final : public CompiledKernel {
     arguments.value(args_);
     scores_.pass(b, arguments);
     const int64_t columns = 32 * held_by(p_);
-    launch(b,
-           {.grid = {device::cuda::grid_x((rows + warps - 1) / warps),
-                     device::cuda::grid_yz((s.value_depth + columns - 1) / columns), 1},
-            .block = {32 * warps, 1, 1}},
+    launch(b, {.grid = {(rows + warps - 1) / warps, (s.value_depth + columns - 1) / columns, 1}, .block = {32 * warps, 1, 1}},
            arguments);
   }
 

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "kernels/attention/rotary.h"
 #include "ops/attention/offer.h"
 #include "ops/attention/shape.h"
@@ -94,8 +93,7 @@ class RotaryCudaKernel final : public CompiledKernel {
     Arguments arguments;
     arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]);
     arguments.value(second_).bytes(walk_.data(), walk_.size());
-    launch(b, {.grid = {device::cuda::grid_x((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
-           arguments);
+    launch(b, {.grid = {(walk_.chunks() + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
   }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/attention/tiled.h"
 #include "ops/attention/cuda_attention.h"
@@ -49,7 +48,7 @@ class TiledAttention final : public CompiledKernel {
     arguments.value(args_);
     scores_.pass(b, arguments);
     launch(b,
-           {.grid = {device::cuda::grid_x((s.queries + rows - 1) / rows), device::cuda::grid_yz(s.batch * s.heads), 1},
+           {.grid = {(s.queries + rows - 1) / rows, s.batch * s.heads, 1},
             .block = {threads, 1, 1},
             .shared_bytes = shared_bytes(s)},
            arguments);

@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> deform(const BoundNode& b, const ConvProblem& p, int64_t
   const auto input = [](size_t i) { return BufferRef{BufferRef::input, i}; };
   const auto optional = [&](size_t i) { return b.has(i) ? std::optional(input(i)) : std::nullopt; };
   LaunchPlan plan("deform", "#include \"conv/deform.cuh\"\n");
-  plan.launch(entry, {.grid = {(a.pixels + 31) / 32, a.tiles.divisor * static_cast<uint32_t>(p.group), 1},
+  plan.launch(entry, {.grid = {(int64_t{a.pixels} + 31) / 32, int64_t{a.tiles.divisor} * p.group},
                       .block = {static_cast<unsigned>(32 * warps), 1, 1}})
       .args(a, {{a.x, input(0)},
                 {a.w, input(1)},

@@ -62,7 +62,7 @@ class DepthwiseKernel final : public DepthwiseCuda<Args> {
     args_.dilation = narrow(p.dilation[0]);
     args_.zero = r.zero();
     copy(args_.from, pixel_steps(r.node.inputs[0]));
-    shape_ = {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}};
+    shape_ = {.grid = {(int64_t{args_.chunks} + threads - 1) / threads}, .block = {threads, 1, 1}};
   }
 };
 

@@ -62,8 +62,7 @@ class DepthwiseRowsKernel final : public DepthwiseCuda<Args> {
     args_.dilation = narrow(along_h(p.dilation, 1));
     args_.zero = r.zero();
     copy(args_.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
-    const auto blocks = static_cast<unsigned>((args_.units + warps - 1) / warps);
-    shape_ = {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
+    shape_ = {.grid = {(int64_t{args_.units} + warps - 1) / warps}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
   }
 };
 

@@ -105,8 +105,7 @@ class DirectKernel final : public CompiledKernel {
     }
     const bool last = p.from == Layout::nhwc;
     const int64_t other = threads / s.lanes, columns = last ? s.lanes : other, rows = (last ? other : s.lanes) * s.pixels;
-    grid_[0] = static_cast<unsigned>((args_.rows + rows - 1) / rows);
-    grid_[1] = static_cast<unsigned>((args_.columns + columns - 1) / columns);
+    grid_ = {(args_.rows + rows - 1) / rows, (args_.columns + columns - 1) / columns};
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
@@ -119,7 +118,7 @@ class DirectKernel final : public CompiledKernel {
     for (size_t i = 0; i < segments_; ++i) args_.segments[i].x = b.inputs[i];
     arguments.bytes(&args_, kernels::direct_bytes(static_cast<int>(segments_)));
     arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
-    launch(b, {.grid = {grid_[0], grid_[1], 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
+    launch(b, {.grid = grid_, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
   }
 
  private:
@@ -129,7 +128,7 @@ class DirectKernel final : public CompiledKernel {
   bool packed_ = false;
   std::shared_ptr<device::cuda::Memory> weights_;
   Args args_{};  // of which the first segments_ are given
-  unsigned grid_[2];
+  device::cuda::Grid grid_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/conv/cuda_implicit_problem.h"
 #include "ops/conv/cuda_pad.h"
@@ -55,7 +54,7 @@ class ImplicitKernel final : public CompiledKernel {
     const int64_t k_tiles = p.k(c.tile_k) / c.tile_k, split_tiles = (k_tiles + c.splits - 1) / c.splits;
     // A split that would begin beyond K is none.
     const int64_t splits = c.splits == 1 ? 1 : (k_tiles + split_tiles - 1) / split_tiles;
-    shape_ = {.grid = {device::cuda::grid_x(blocks), device::cuda::grid_yz(splits), 1},
+    shape_ = {.grid = {blocks, splits, 1},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = c.shared_bytes(bytes(p.type, 1))};
     if (c.splits > 1) partial_bytes_ = blocks * splits * c.tile_m * c.tile_n * 4;

@@ -29,7 +29,7 @@ class PadKernel final : public CompiledKernel {
     args_.y = b.workspace;
     ops::Arguments arguments;
     arguments.value(args_);
-    launch(b, {.grid = {(args_.pixels + 255) / 256, 1, 1}, .block = {256, 1, 1}}, arguments);
+    launch(b, {.grid = {(int64_t{args_.pixels} + 255) / 256}, .block = {256, 1, 1}}, arguments);
   }
 
  private:

@@ -77,9 +77,8 @@ class WalkedKernel final : public CompiledKernel {
     const int64_t k_tiles = walked_tiles(p, t), split_tiles = (k_tiles + c.splits - 1) / c.splits;
     // A split that would begin beyond K is none.
     const int64_t splits = c.splits == 1 ? 1 : (k_tiles + split_tiles - 1) / split_tiles;
-    shape_ = {.grid = {static_cast<unsigned>(tiles), static_cast<unsigned>(splits), 1},
-              .block = {static_cast<unsigned>(c.threads()), 1, 1},
-              .shared_bytes = c.shared_bytes(p.element)};
+    shape_ = {
+        .grid = {tiles, splits}, .block = {static_cast<unsigned>(c.threads()), 1, 1}, .shared_bytes = c.shared_bytes(p.element)};
     if (c.splits > 1) partial_bytes_ = tiles * splits * c.tile_m * c.tile_n * 4;
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
-#include "device/cuda/grid.h"
 #include "ops/core/align.h"
 #include "ops/cuda/planned.h"
 
@@ -22,7 +21,7 @@ Launch& Launch::at(const BufferRef& buffer) {
 Launch& Launch::value(const WalkArgument& walk) { return arguments_.bytes(walk.data(), walk.size()), *this; }
 
 cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
-  return {.grid = {device::cuda::grid_x((threads + block - 1) / block), 1, 1}, .block = {block, 1, 1}};
+  return {.grid = {(threads + block - 1) / block, 1, 1}, .block = {block, 1, 1}};
 }
 
 BufferRef LaunchPlan::reserve(int64_t bytes) {

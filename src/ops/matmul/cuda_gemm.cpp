@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/cuda/source.h"
@@ -55,7 +54,7 @@ class CudaProduct final : public CompiledKernel {
         blocks_(tiles_m_ * tiles_n_ * p.batches()),
         // A split that would begin beyond K is none.
         splits_(c.splits == 1 ? 1 : split_count(p, c)),
-        shape_{.grid = {device::cuda::grid_x(blocks_), device::cuda::grid_yz(splits_), 1},
+        shape_{.grid = {blocks_, splits_, 1},
                .block = {static_cast<unsigned>(c.threads()), 1, 1},
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
         args_(arguments(p, c)),

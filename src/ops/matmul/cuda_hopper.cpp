@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "device/cuda/early_kernels.h"
-#include "device/cuda/grid.h"
 #include "kernels/gemm/hopper.h"
 #include "kernels/gemm/raster.h"
 #include "ops/cuda/dependent_launch.h"
@@ -172,7 +171,7 @@ class HopperProduct final : public CompiledKernel {
     tiles_ = tiles_m * tiles_n * p.batches();
     const int64_t cluster = c.cluster_blocks(), resident = c.resident(gpu.info.multiprocessors) / cluster;
     const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
-    shape_ = {.grid = {device::cuda::grid_x(blocks), c.cluster() ? 1u : static_cast<unsigned>(splits), 1},
+    shape_ = {.grid = {blocks, c.cluster() ? 1 : splits},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = c.shared_bytes(p),
               .cluster = static_cast<unsigned>(cluster)};

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/movement/transpose.h"
 #include "ops/cpu/strided_copy.h"
@@ -51,8 +50,8 @@ class TileCopy final : public CompiledKernel {
     planes_.from = b.inputs[0];
     planes_.to = b.outputs[0];
     arguments.value(planes_).bytes(walk_.data(), walk_.size());
-    const device::cuda::LaunchShape shape{.grid = {(planes_.columns + 31) / 32, (planes_.rows + 31) / 32,
-                                                   device::cuda::grid_yz(std::min<int64_t>(walk_.chunks(), 65535))},
+    const device::cuda::LaunchShape shape{.grid = {(int64_t{planes_.columns} + 31) / 32, (int64_t{planes_.rows} + 31) / 32,
+                                                   std::min<int64_t>(walk_.chunks(), 65535)},
                                           .block = {32, 8, 1}};
     launch(b, shape, arguments);
   }

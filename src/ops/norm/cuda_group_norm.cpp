@@ -6,7 +6,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
@@ -202,7 +201,7 @@ LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {
   const BufferRef moments = s.blocks == 0 ? plan.reserve(blocks * p.bundle * 8) : BufferRef{};
   const auto launch = [&](const std::string& entry, const std::string& body) {
     Launch& l = plan.launch({entry, fmt::format("{}, 1", s.threads), arguments, body},
-                            {.grid = {device::cuda::grid_x(blocks), 1, 1},
+                            {.grid = {blocks, 1, 1},
                              .block = {static_cast<unsigned>(s.threads), 1, 1},
                              .cluster = static_cast<unsigned>(std::max<int64_t>(1, s.blocks))});
     for (const View& v : p.views) v.input ? l.input(v.index) : l.output(v.index);

@@ -150,8 +150,10 @@ class NormCudaKernel final : public CompiledKernel {
     Arguments arguments;
     for (const auto& [input, index] : views_) arguments.tensor(input ? b.inputs[index] : b.outputs[index]);
     arguments.bytes(walk_.data(), walk_.size()).value(epsilon_);
-    const auto blocks = static_cast<unsigned>((walk_.chunks() + shape_.rows - 1) / shape_.rows);
-    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(shape_.threads * shape_.rows), 1, 1}}, arguments);
+    launch(b,
+           {.grid = {(walk_.chunks() + shape_.rows - 1) / shape_.rows},
+            .block = {static_cast<unsigned>(shape_.threads * shape_.rows), 1, 1}},
+           arguments);
   }
 
  private:

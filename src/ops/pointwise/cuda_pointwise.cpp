@@ -69,8 +69,7 @@ class PointwiseCuda final : public CompiledKernel {
     for (const size_t i : present_) arguments.tensor(b.inputs[i]);
     for (const void* out : b.outputs) arguments.tensor(out);
     arguments.bytes(walk_.data(), walk_.size());
-    const auto blocks = static_cast<unsigned>((walk_.chunks() + threads - 1) / threads);
-    launch(b, {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}}, arguments);
+    launch(b, {.grid = {(walk_.chunks() + threads - 1) / threads}, .block = {threads, 1, 1}}, arguments);
   }
 
  private:

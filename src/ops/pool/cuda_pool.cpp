@@ -83,7 +83,7 @@ class WindowKernel final : public CompiledKernel {
     if (indexed_) args_.index = static_cast<int64_t*>(b.outputs[1]);
     Arguments arguments;
     arguments.value(args_);
-    launch(b, {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
+    launch(b, {.grid = {(int64_t{args_.chunks} + threads - 1) / threads}, .block = {threads, 1, 1}}, arguments);
   }
 
  private:
@@ -129,7 +129,7 @@ class PlaneKernel final : public CompiledKernel {
     Arguments arguments;
     arguments.value(args_);
     const auto outs = static_cast<unsigned>(split_.outs), parts = static_cast<unsigned>(split_.parts);
-    launch(b, {.grid = {(args_.outputs + outs - 1) / outs, 1, 1}, .block = {outs * parts, 1, 1}}, arguments);
+    launch(b, {.grid = {(int64_t{args_.outputs} + outs - 1) / outs}, .block = {outs * parts, 1, 1}}, arguments);
   }
 
  private:

@@ -6,7 +6,6 @@
 #include <bit>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/launches.h"
@@ -121,9 +120,8 @@ std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Sp
     s.parts > 1 ? l.at(parts) : l.value(uint64_t{0});
     l.value(p.values).value(kept).value(reduced);
   };
-  const auto blocks = static_cast<unsigned>((kept.chunks() + s.side - 1) / s.side);
   launch("reduce", s.threads(),
-         {.grid = {blocks, device::cuda::grid_yz(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
+         {.grid = {(kept.chunks() + s.side - 1) / s.side, s.parts}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
   if (s.parts > 1) launch("finish", 256, blocks_of(kept.chunks() * vec * 32, 256));
   return launched(std::move(plan), gpu);
 }

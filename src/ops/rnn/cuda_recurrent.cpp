@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/rnn/recurrent.h"
 #include "ops/core/strides.h"
@@ -113,8 +112,7 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
            input(0, a.x), input(1, a.w), input(2, a.r), input(3, a.bias), input(4, a.lengths);
            input(5, a.first_h), input(6, a.first_c), input(7, a.peepholes);
            output(0, a.y), output(1, a.last_h), output(2, a.last_c);
-           plan.launch(recurrent, {.grid = {device::cuda::grid_x(blocks), 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared})
-               .args(a, tensors);
+           plan.launch(recurrent, {.grid = {blocks, 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared}).args(a, tensors);
          }
          return launched(std::move(plan), *gpu);
        }});

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "kernels/sort/sort.h"
 #include "ops/cuda/source.h"
 
@@ -27,7 +26,7 @@ BufferRef LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
   BufferRef from = plan.reserve(lines * runs * kept * item_bytes());
   const kernels::SortedTiles<void> a{
       .extent = static_cast<uint32_t>(extent), .tiles = static_cast<uint32_t>(runs), .keep = static_cast<uint32_t>(kept)};
-  Launch& first = plan.launch(sort_tiles, {.grid = {device::cuda::grid_x(lines * runs), 1, 1}, .block = {block, 1, 1}});
+  Launch& first = plan.launch(sort_tiles, {.grid = {lines * runs, 1, 1}, .block = {block, 1, 1}});
   first.args(a, {{a.out, from}});
   give(first);
   while (runs > 1) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/sort/sort.h"
 #include "ops/core/loops.h"
@@ -39,7 +38,7 @@ std::unique_ptr<Kernel> top_k(const TopK& p, const Gpu& gpu) {
     const unsigned threads = LineSort::threads(n);
     const KernelEntry of_tiles{"top_k", std::to_string(threads), arguments,
                                fmt::format("top_k_of_tiles<{}, {}, {}>", n, threads, p.largest)};
-    plan.launch(of_tiles, {.grid = {device::cuda::grid_x(sort.lines), 1, 1}, .block = {threads, 1, 1}}).args(a, tensors);
+    plan.launch(of_tiles, {.grid = {sort.lines, 1, 1}, .block = {threads, 1, 1}}).args(a, tensors);
     return launched(std::move(plan), gpu);
   }
   tensors.emplace_back(a.items, sort.add_to(plan, "sort"));

@@ -1,7 +1,6 @@
 // DFT and STFT on a GPU (src/kernels/fourier/fourier.cuh): lines that fit into shared memory.
 #include <algorithm>
 
-#include "device/cuda/grid.h"
 #include "kernels/fourier/fourier.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
@@ -53,7 +52,7 @@ std::unique_ptr<Kernel> prepared(const FourierProblem& p, const KernelEntry& ent
                                              .count = static_cast<uint32_t>(p.count()),
                                              .inner = Divider(static_cast<uint32_t>(l.inner))};
     device::cuda::LaunchShape shape;
-    shape.grid[0] = device::cuda::grid_x((p.count() + tiles.lines - 1) / tiles.lines);
+    shape.grid = {(p.count() + tiles.lines - 1) / tiles.lines};
     shape.block[0] = static_cast<unsigned>(tiles.threads);
     shape.shared_bytes = tiles.bytes;
     plan.launch(entry, shape)

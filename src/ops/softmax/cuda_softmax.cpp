@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "base/error.h"
-#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
@@ -114,8 +113,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
       f.vec = vec;
       f.config = fmt::format("held v{} t{} r{} h{}", vec, team, rows, held);
       f.body = fmt::format("softmax_held<{}, {}, {}, {}, {}>", p.logarithm, vec, team, rows, held);
-      f.shape = {.grid = {device::cuda::grid_x((p.count + rows - 1) / rows), 1, 1},
-                 .block = {static_cast<unsigned>(team * rows), 1, 1}};
+      f.shape = {.grid = {(p.count + rows - 1) / rows, 1, 1}, .block = {static_cast<unsigned>(team * rows), 1, 1}};
       f.estimate = base *
                    (held == 4   ? 1
                     : held == 2 ? 1.02
@@ -127,7 +125,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     f.vec = vec;
     f.config = fmt::format("looped v{}", vec);
     f.body = fmt::format("softmax_looped<{}, {}, 512>", p.logarithm, vec);
-    f.shape = {.grid = {device::cuda::grid_x(p.count), 1, 1}, .block = {512, 1, 1}};
+    f.shape = {.grid = {p.count, 1, 1}, .block = {512, 1, 1}};
     f.estimate = base * 1.5 * (p.width < 512 ? 4 : 1) *
                  std::max(1.0, static_cast<double>(multiprocessors) / static_cast<double>(2 * std::max<int64_t>(1, p.count)));
     list.push_back(f);
@@ -136,7 +134,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
       f.parts = parts;
       f.config = fmt::format("parts v{} p{}", vec, parts);
       f.body = fmt::format("softmax_from_parts<{}, {}, 512>", p.logarithm, vec);
-      f.shape.grid[1] = device::cuda::grid_yz(parts);
+      f.shape.grid = {p.count, parts};
       f.estimate = base * 1.5 + launch_us;
       list.push_back(f);
     }
@@ -152,7 +150,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     const int64_t team = std::min({power_above(p.width), 256 / side, 32768 / (side * vec * 2 * std::max<int64_t>(size, 4))});
     f.config = fmt::format("columns v{} n{} t{}", vec, side, team);
     f.body = fmt::format("softmax_columns<{}, {}, {}, {}, {}>", p.logarithm, vec, step, side, team);
-    f.shape = {.grid = {device::cuda::grid_x((WalkArgument(p.rows, vec).chunks() + side - 1) / side), 1, 1},
+    f.shape = {.grid = {(WalkArgument(p.rows, vec).chunks() + side - 1) / side, 1, 1},
                .block = {static_cast<unsigned>(side * team), 1, 1}};
     f.estimate =
         base * 1.5 * std::max(1.0, static_cast<double>(multiprocessors) / static_cast<double>(std::max(1u, f.shape.grid[0])));

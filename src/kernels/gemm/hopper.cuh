@@ -43,24 +43,49 @@ template <class Tile> struct TileOrigin {
   }
 };
 
+/// The lines of a of a tile, as the copying thread brings them stage by stage: where they lie is what kinds of kernels' arguments
+/// differ in, and so each has its own.
+template <class Tile, class Args> class LeftLines;
+
+/// Of matrices.
+template <class Tile, int BatchRank> class LeftLines<Tile, BatchedHopperArgs<BatchRank>> {
+  using Args = BatchedHopperArgs<BatchRank>;
+
+ public:
+  static __device__ __forceinline__ void prefetch(const Args& args) { ptx::prefetch_tensormap(&args.gemm.a); }
+  __device__ __forceinline__ LeftLines(const Args& args, u32 batch, u32 row, u32 k) : args_(args), row_(row), k_(k) {
+    args.batches.template locate<1>(batch, matrix_);
+  }
+  __device__ __forceinline__ i32 matrix_b() const { return static_cast<i32>(matrix_[1]); }
+  /// Issues the copies of the next stage's.
+  __device__ __forceinline__ void copy(u32 shared, u32 barrier) {
+    Tile::OperandA::copy(shared, args_.gemm.a, row_, k_, static_cast<i32>(matrix_[0]), barrier, Tile::Patch::of_a());
+    k_ += Tile::tile_k;
+  }
+
+ private:
+  const Args& args_;
+  i32 row_, k_;
+  i64 matrix_[2];
+};
+
 /// The copying thread.
-template <class Tile, class Plan, class Args>
-__device__ __forceinline__ void copy_tiles(const Args& args, u32 ring, u32 k_begin, int k_tiles) {
+template <class Tile, class Plan, class Args, class Epilogue>
+__device__ __forceinline__ void copy_tiles(const WithEpilogue<Args, Epilogue>& args, u32 ring, u32 k_begin, int k_tiles) {
   const HopperGemmArgs& g = args.args.gemm;
   RingPlace place;
   bool first = true;
 #pragma unroll 1
   for (u32 at = blockIdx.x / hopper_cluster<Tile, Plan>(); at < g.tiles; at += gridDim.x / hopper_cluster<Tile, Plan>()) {
     const TileOrigin<Tile> tile(at, g);
-    i64 matrix[2];
-    args.args.batches.template locate<1>(tile.batch, matrix);
+    LeftLines<Tile, Args> a(args.args, tile.batch, tile.row, k_begin);
     int ahead = 0;
     if (first) {
-      if (g.b_ahead) ahead = Tile::copy_ahead(ring, g.b, tile.column, k_begin, matrix, k_tiles);
+      if (g.b_ahead) ahead = Tile::copy_ahead(ring, g.b, tile.column, k_begin, a.matrix_b(), k_tiles);
       wait_for_kernels_before();
       first = false;
     }
-    Tile::copy(ring, g.a, g.b, tile.row, tile.column, k_begin, matrix, k_tiles, place, ahead);
+    Tile::copy(ring, a, g.b, tile.column, k_begin, a.matrix_b(), k_tiles, place, ahead);
     if constexpr (!Plan::persistent) break;
   }
   if constexpr (Tile::shares) Tile::drain(ring, place);
@@ -129,14 +154,14 @@ template <class Tile, class Plan, class Epilogue> __device__ constexpr int hoppe
 /// Launch: blocks of Tile::block_threads with hopper_shared_bytes() of dynamic shared memory; (tiles of all batches, or as many
 /// as run at once where Persistent; splits by memory) of them, or (tiles · splits) in clusters of splits. Where blocks are patches,
 /// in clusters of as many more, one patch behind the other; tiles_m and all numbers of tiles count patches of them.
-template <class Tile, class Plan, int BatchRank, class Epilogue>
-__device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArgs<BatchRank>, Epilogue>& args) {
+template <class Tile, class Plan, class Args, class Epilogue>
+__device__ __forceinline__ void hopper_block(const WithEpilogue<Args, Epilogue>& args) {
   extern __shared__ __align__(128) char shared[];
   const HopperGemmArgs& g = args.args.gemm;
   const u32 beyond = (1024 - shared_address(shared) % 1024) % 1024, ring = shared_address(shared) + beyond;
   const bool copies = threadIdx.x == Tile::threads, multiplies = threadIdx.x < Tile::threads;
   if (copies) {
-    ptx::prefetch_tensormap(&g.b), ptx::prefetch_tensormap(&g.a);
+    ptx::prefetch_tensormap(&g.b), LeftLines<Tile, Args>::prefetch(args.args);
     Tile::initialize(ring);
   }
   // The warp that copies goes on at once, where it copies to this block alone.

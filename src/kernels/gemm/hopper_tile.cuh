@@ -130,10 +130,12 @@ template <class T, HopperTileConfig C> struct HopperTile {
       for (int e = 0; e < columns / 2; ++e) ptx::keep_order(d[i][e]);
   }
 
-  /// The copying thread's part of the same. Of the first `ahead` stages b's part is on its way (copy_ahead).
-  static __device__ __forceinline__ void copy(u32 ring, const TensorMap& a, const TensorMap& b, i32 row, i32 column, i32 k,
-                                              const i64 (&matrix)[2], int k_tiles, RingPlace& at, int ahead) {
-    const SharingBlocks a_with = Patch::of_a(), b_with = Patch::of_b();
+  /// The copying thread's part of the same; `a`: what copies its lines, stage by stage. Of the first `ahead` stages b's part is on
+  /// its way (copy_ahead).
+  template <class Lines>
+  static __device__ __forceinline__ void copy(u32 ring, Lines& a, const TensorMap& b, i32 column, i32 k, i32 matrix_b, int k_tiles,
+                                              RingPlace& at, int ahead) {
+    const SharingBlocks b_with = Patch::of_b();
 #pragma unroll 1
     for (int t = 0; t < k_tiles; ++t, k += tile_k) {
       const u32 barrier = full(ring, at.stage), to = ring + at.stage * stage_bytes;
@@ -141,22 +143,21 @@ template <class T, HopperTileConfig C> struct HopperTile {
         wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
         ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
       }
-      OperandA::copy(to, a, row, k, static_cast<i32>(matrix[0]), barrier, a_with);
-      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier, b_with);
+      a.copy(to, barrier);
+      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, matrix_b, barrier, b_with);
       at.template advance<stages>();
     }
   }
 
   /// Fills the stages of an unused ring with b's part of the first steps; of how many of them. The copies' issue alone takes half
   /// a microsecond, so that this is for where there is time.
-  static __device__ __forceinline__ int copy_ahead(u32 ring, const TensorMap& b, i32 column, i32 k, const i64 (&matrix)[2],
-                                                   int k_tiles) {
+  static __device__ __forceinline__ int copy_ahead(u32 ring, const TensorMap& b, i32 column, i32 k, i32 matrix_b, int k_tiles) {
     const int ahead = k_tiles < stages ? k_tiles : stages;
     const SharingBlocks b_with = Patch::of_b();
 #pragma unroll 1
     for (int t = 0; t < ahead; ++t, k += tile_k) {
       ptx::mbarrier_arrive_expect_tx(full(ring, t), stage_bytes);
-      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, static_cast<i32>(matrix[1]), full(ring, t), b_with);
+      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, matrix_b, full(ring, t), b_with);
     }
     return ahead;
   }

@@ -68,6 +68,8 @@ std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c);
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu);
 /// What can run here, the best guess first; at least one, or why nothing can.
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu);
+/// The first `most` that are offered of these: few ways of one tile, so that several tiles are tried.
+std::vector<HopperConfig> hopper_offered(const std::vector<HopperConfig>& configs, size_t most);
 /// One kernel; inputs as cuda_product has them.
 std::unique_ptr<Kernel> hopper_product(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu);
 

@@ -1,0 +1,163 @@
+#include "ops/matmul/cuda_hopper_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "device/cuda/early_kernels.h"
+#include "kernels/gemm/raster.h"
+#include "ops/cuda/dependent_launch.h"
+#include "ops/cuda/planned.h"
+#include "ops/cuda/source.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+namespace abi = device::cuda::abi;
+using Args = kernels::HopperGemmArgs;
+using Finishing = kernels::HopperFinishing;
+
+constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;
+constexpr int64_t raster_rows = kernels::raster_rows;
+
+/// As the configuration's kernel applies it: 8 columns at a time where it can.
+CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
+  switch (c.finishing) {
+    case Finishing::in_registers: return p.epilogue.at_width(8);
+    case Finishing::split_by_cluster: return p.epilogue.widened(8);
+    case Finishing::by_fours:
+    case Finishing::split_by_memory: break;
+  }
+  return p.epilogue;
+}
+
+std::string finishing_source(Finishing f) {
+  switch (f) {
+    case Finishing::in_registers: return "HopperFinishing::in_registers";
+    case Finishing::split_by_cluster: return "HopperFinishing::split_by_cluster";
+    case Finishing::split_by_memory: return "HopperFinishing::split_by_memory";
+    case Finishing::by_fours: break;
+  }
+  return "HopperFinishing::by_fours";
+}
+
+/// HopperStaging<…>.
+std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
+  using Kind = kernels::HopperOperandKind;
+  std::string text = fmt::format("HopperStaging<{}", c.buffers);
+  if (c.finishing == Finishing::in_registers)
+    for (const Kind k : hopper_operand_kinds(e))
+      text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"
+                                                     : k == Kind::staged ? "staged"
+                                                     : k == Kind::up     ? "up"
+                                                                         : "by_column");
+  return text + ">";
+}
+
+std::string source_of(const CudaProblem& p, const HopperConfig& c, const HopperEntry& e) {
+  const CudaEpilogue epilogue = epilogue_of(p, c);
+  const KernelEntry entry{e.name, fmt::format("Tile::block_threads, {}", c.blocks), e.arguments, "hopper_block<Tile, Plan>"};
+  return std::string(waits_itself) +
+         fmt::format("#include \"{}\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n", e.header,
+                     hopper_tile_type(p, c), finishing_source(c.finishing), c.cluster() ? c.splits : 1, c.persistent,
+                     staging_source(epilogue, c)) +
+         epilogue.source(entry, (sizeof(Args) + e.bytes + alignof(Args) - 1) / alignof(Args) * alignof(Args), alignof(Args)) +
+         fmt::format("static_assert(hopper_shared_bytes<Tile, Plan, Epilogue>() == {});\n", c.shared_bytes(p));
+}
+
+}  // namespace
+
+OperandMatrices::OperandMatrices(const CudaOperand& o, const Shape& extents) : batch(o.batch) {
+  for (size_t d = 0; d < extents.size(); ++d)
+    if (extents[d] != 1) step = std::gcd(step, o.batch[d]);
+  for (size_t d = 0; d < extents.size(); ++d) {
+    batch[d] = extents[d] == 1 || step == 0 ? 0 : o.batch[d] / step;
+    count += (extents[d] - 1) * batch[d];
+  }
+}
+
+abi::TensorMapType tensor_map_type(DType type) { return type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16; }
+
+OperandMap::OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box,
+                       int64_t sharing)
+    : type_(tensor_map_type(type)) {
+  constexpr int64_t line = 64, element = 2;
+  const OperandMatrices all(o, batch);
+  const int64_t inner = o.k_major ? k : extent, lines = o.k_major ? extent : k, step = o.k_major ? o.outer : o.k;
+  const auto whole = [](int64_t n) { return static_cast<uint64_t>((n + 7) / 8 * 8 * element); };
+  extents_[0] = static_cast<uint64_t>(inner), extents_[1] = static_cast<uint64_t>(lines);
+  extents_[2] = static_cast<uint64_t>(all.count);
+  // The step of an axis of extent 1 is never taken, but must be one.
+  steps_[0] = lines == 1 ? whole(inner) : static_cast<uint64_t>(step * element);
+  steps_[1] = all.count == 1 ? whole(inner) : static_cast<uint64_t>(all.step * element);
+  box_[0] = line, box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / sharing), box_[2] = 1;
+}
+
+void OperandMap::encode(kernels::TensorMap& map, const void* address) const {
+  constexpr uint32_t ones[] = {1, 1, 1};
+  abi::TensorMap made;
+  device::cuda::check(device::cuda::driver().tensor_map_tiled(&made, type_, 3, const_cast<void*>(address), extents_, steps_, box_,
+                                                              ones, abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
+                                                              abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+                      "describing a product's operand");
+  static_assert(sizeof map == sizeof made);
+  std::memcpy(&map, &made, sizeof map);
+}
+
+HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu, const HopperEntry& entry)
+    : CompiledKernel(gpu, {fmt::format("{}:{}", entry.name, c.print()), source_of(p, c, entry), {}}, entry.name),
+      epilogue_(epilogue_of(p, c)),
+      device_(gpu.device) {
+  const int64_t tiles_m = c.tiles_m(p), tiles_n = c.tiles_n(p);
+  const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
+  const int64_t splits = c.cluster() ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
+  tiles_ = tiles_m * tiles_n * p.batches();
+  const int64_t cluster = c.cluster_blocks(), resident = c.resident(gpu.info.multiprocessors) / cluster;
+  const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
+  shape_ = {.grid = {blocks, c.cluster() ? 1 : splits},
+            .block = {static_cast<unsigned>(c.threads()), 1, 1},
+            .shared_bytes = c.shared_bytes(p),
+            .cluster = static_cast<unsigned>(cluster)};
+  // Blocks that begin while others run lie where there is room: no two of a small grid shall share a multiprocessor.
+  if (p.constant_b)
+    early_shared_bytes_ = blocks * shape_.grid[1] > gpu.info.multiprocessors
+                              ? shape_.shared_bytes
+                              : std::max<int64_t>(shape_.shared_bytes, std::min<int64_t>(gpu.info.shared_per_block,
+                                                                                         gpu.info.shared_per_multiprocessor / 2));
+  args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
+  if (tiles_ > most_blocks || raster_rows * tiles_n > most_blocks) fail("{} tiles, {} are counted", tiles_, most_blocks);
+  args_.tiles_m = static_cast<uint32_t>(tiles_m);
+  args_.tiles = static_cast<uint32_t>(tiles_);
+  const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };
+  args_.tiles_of_batch = divider(tiles_m * tiles_n), args_.tiles_of_raster = divider(raster_rows * tiles_n);
+  args_.split_k = static_cast<uint32_t>(each * c.tile_k);
+  if (c.finishing != Finishing::split_by_memory) return;
+  partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
+  arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");
+  if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());
+}
+
+void HopperKernel::run(const Buffers& b) {
+  if (tiles_ == 0) return;
+  if (!PlannedLaunches::current()) {
+    if (!device_) fail("a kernel that was compiled for another machine cannot run");
+    const device::cuda::Device::Current current(*device_);
+    encode(args_, b);
+  }
+  const bool ahead = early_shared_bytes_ > 0 && device::cuda::EarlyKernels::in_scope() && !PlannedLaunches::current();
+  args_.b_ahead = ahead ? 1 : 0;
+  args_.partial = b.workspace;
+  Arguments arguments;
+  arguments.value(args_);
+  append(arguments);
+  arguments.bytes(epilogue_.argument(b), epilogue_.bytes(), alignof(Args));  // what is before it is padded to its alignment
+  device::cuda::LaunchShape shape = shape_;
+  if (ahead) shape.shared_bytes = early_shared_bytes_;
+  launch(b, shape, arguments);
+  if (ahead) device::cuda::EarlyKernels::note_ahead(static_cast<device::cuda::abi::Stream>(b.stream));
+}
+
+}  // namespace smelt::ops::matmul

@@ -44,6 +44,7 @@ void set_integer_program(GpuRequest& r, int32_t zero);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);        // "cuda" implicit: tensor cores, channels-last images
 void offer_walked(const SharedRequest& r, Offer& offer);               // "walked": tensor cores, 8- and 16-bit images
+void offer_hopper(const SharedRequest& r, Offer& offer);               // "hopper": its tensor maps and wgmma, 16-bit images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
 void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
 void offer_direct_cuda(const SharedRequest& r, Offer& offer);          // "cuda" direct: multiply-adds, every geometry
@@ -55,8 +56,12 @@ struct CudaTactic {
 };
 /// All of them, in the order in which they are offered.
 inline constexpr CudaTactic cuda_tactics[] = {
-    {offer_walked, true},      {offer_implicit_cuda, false}, {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
-    {offer_direct_cuda, true}, {offer_walked, true},
+    {offer_hopper, false},
+    {offer_walked, true},
+    {offer_implicit_cuda, false},
+    {offer_depthwise_cuda, true},
+    {offer_depthwise_rows_cuda, true},
+    {offer_direct_cuda, true},
 };
 
 void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"

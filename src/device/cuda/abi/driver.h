@@ -196,6 +196,10 @@ static_assert(sizeof(Copy2d) == 128);
   X(tensor_map_tiled, cuTensorMapEncodeTiled, TensorMap* map, TensorMapType type, uint32_t rank, void* address,                 \
     const uint64_t* extents, const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,                     \
     TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion, TensorMapFill fill)                 \
+  X(tensor_map_im2col, cuTensorMapEncodeIm2col, TensorMap* map, TensorMapType type, uint32_t rank, void* address,               \
+    const uint64_t* extents, const uint64_t* strides, const int* first, const int* last, uint32_t channels, uint32_t pixels,    \
+    const uint32_t* element_strides, TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion,    \
+    TensorMapFill fill)                                                                                                         \
   X(launch, cuLaunchKernelEx, const LaunchConfig* config, Function function, void** parameters, void** extra)
 
 /// Their addresses.

@@ -40,6 +40,26 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, co
       : "memory");
 }
 
+// The same of the pixels under one tap of a convolution's windows (im2col mode): of so many windows as the map says, from the one
+// that begins at w, h of image n on, the pixel `right` and `down` of where each begins; c: the first channel.
+
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_im2col(u32 shared, const void* map, i32 c, i32 w, i32 h, i32 n, u32 barrier,
+                                                               u16 right, u16 down) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], "
+      "{%7, %8};" ::"r"(shared),
+      "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier), "h"(right), "h"(down)
+      : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_im2col_multicast(u32 shared, const void* map, i32 c, i32 w, i32 h, i32 n,
+                                                                         u32 barrier, u16 right, u16 down, u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, "
+      "%4, %5}], [%6], {%7, %8}, %9;" ::"r"(shared),
+      "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier), "h"(right), "h"(down), "h"(blocks)
+      : "memory");
+}
+
 // Copies between the shared memory of blocks of a cluster. sm_90.
 
 /// What the thread wrote to shared memory is visible to the copies that it or others issue behind a barrier.

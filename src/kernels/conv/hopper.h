@@ -1,0 +1,57 @@
+// The argument of conv/hopper.cuh, and the walk over K that it has with the host's tests: for g++ and for NVRTC.
+#pragma once
+
+#include "kernels/gemm/hopper.h"
+
+namespace smelt::kernels {
+
+/// How a convolution's windows lie in its images; pairs are along H, W.
+struct HopperWindows {
+  Divider width, height;        // of the output
+  i32 stride[2], first[2];      // first: where the first window begins, minus the padding
+  i32 dilation[2], taps[2];
+};
+static_assert(sizeof(HopperWindows) == 56);
+
+/// a of the product: a line for each pixel of the output, K runs over segments, then taps, then chunks of their channels.
+template <int Segments> struct HopperConvArgs {
+  HopperGemmArgs gemm;          // a: of the first segment, in im2col mode, as the others'
+  TensorMap more[Segments > 1 ? Segments - 1 : 1];
+  HopperWindows windows;
+  u32 chunks[Segments];         // of a pixel's channels, a stage's each
+};
+
+/// Bytes of a HopperConvArgs, for numbers that the host knows at run time only.
+SMELT_SHARED constexpr u64 hopper_conv_bytes(int segments) {
+  const u64 count = static_cast<u64>(segments), maps = count > 1 ? count - 1 : 1;
+  return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(HopperWindows) + 4 * count + 127) / 128 * 128;
+}
+static_assert(sizeof(HopperConvArgs<1>) == hopper_conv_bytes(1) && sizeof(HopperConvArgs<3>) == hopper_conv_bytes(3));
+
+/// Where the next stage's copy reads: K in its order, a stage a step.
+struct HopperWalk {
+  u32 segment, chunk;           // the chunk of its channels
+  i32 column, right, down;      // the tap's column; pixels from where a window begins to the tap's
+
+  /// At step `step` of all.
+  SMELT_SHARED constexpr HopperWalk(const HopperWindows& w, const u32* chunks, int segments, u32 step)
+      : segment(0), chunk(0), column(0), right(0), down(0) {
+    if (step == 0) return;
+    const u32 taps = static_cast<u32>(w.taps[0] * w.taps[1]);
+    while (segment + 1 < static_cast<u32>(segments) && step >= taps * chunks[segment]) step -= taps * chunks[segment++];
+    const u32 tap = step / chunks[segment], row = tap / static_cast<u32>(w.taps[1]);
+    chunk = step - tap * chunks[segment];
+    column = static_cast<i32>(tap - row * static_cast<u32>(w.taps[1]));
+    right = column * w.dilation[1], down = static_cast<i32>(row) * w.dilation[0];
+  }
+  SMELT_SHARED constexpr void advance(const HopperWindows& w, const u32* chunks) {
+    if (++chunk < chunks[segment]) return;
+    chunk = 0, right += w.dilation[1];
+    if (++column < w.taps[1]) return;
+    column = right = 0, down += w.dilation[0];
+    if (down < w.taps[0] * w.dilation[0]) return;
+    down = 0, ++segment;
+  }
+};
+
+}  // namespace smelt::kernels

@@ -1,0 +1,133 @@
+#include "ops/conv/cuda_hopper_windows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/cuda/driver.h"
+#include "ops/matmul/cuda_hopper_kernel.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+namespace abi = device::cuda::abi;
+
+/// Of 4 axes (PTX ISA, im2col mode): corners have 8 bits and a sign, a tap lies at most 255 behind a window's first pixel.
+constexpr int64_t least_corner = -128, most_corner = 127, most_offset = 255, most_stride = 8, access = 16;
+
+/// Where windows begin along an axis (0: rows): the first, and one behind the last from the image's end.
+struct Corners {
+  int64_t first, last;
+};
+Corners corners(const WindowsProblem& p, int axis) {
+  const int64_t in = axis == 0 ? p.in_height : p.in_width, out = axis == 0 ? p.out_height : p.out_width;
+  return {-p.pad[axis], -p.pad[axis] + (out - 1) * p.stride[axis] + 1 - in};
+}
+
+std::optional<Refusal> rejects(const WindowsProblem& p) {
+  for (int axis = 0; axis < 2; ++axis) {
+    const char* const name = axis == 0 ? "rows" : "columns";
+    if (p.stride[axis] > most_stride)
+      return refuse(Reason::wrong_attribute, "windows {} {} apart, tensor maps take steps of {}", p.stride[axis], name,
+                    most_stride);
+    const auto [first, last] = corners(p, axis);
+    if (first < least_corner || last < least_corner || first > most_corner || last > most_corner)
+      return refuse(Reason::wrong_attribute, "windows begin {} to {} {} from the image's, tensor maps take {} to {}", first, last,
+                    name, least_corner, most_corner);
+    if (const int64_t offset = (p.taps[axis] - 1) * p.dilation[axis]; offset > most_offset)
+      return refuse(Reason::wrong_attribute, "taps {} {} apart, tensor maps take {}", offset, name, most_offset);
+  }
+  return std::nullopt;
+}
+
+/// The image as a matrix of pixels: windows of one pixel, each at its own, rows and images without gaps.
+bool is_matrix(const WindowsProblem& p) {
+  const ImageSegment& s = p.segments[0];
+  const auto follows = [](int64_t extent, int64_t step, int64_t expected) { return extent == 1 || step == expected; };
+  return p.segments.size() == 1 && p.taps[0] * p.taps[1] == 1 && p.stride[0] == 1 && p.stride[1] == 1 && p.pad[0] == 0 &&
+         p.pad[1] == 0 && p.out_height == p.in_height && p.out_width == p.in_width &&
+         follows(p.in_height, s.row, p.in_width * s.pixel) && follows(p.n, s.image, p.in_height * p.in_width * s.pixel);
+}
+
+}  // namespace
+
+Result<WindowsProblem> windows_problem(const GpuRequest& r) {
+  if (r.gpu->info.major != 9)
+    return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", r.gpu->info.major, r.gpu->info.minor);
+  if (r.problem.transposed) return refuse(Reason::unsupported, "a transposed convolution");
+  if (r.problem.input != DType::f16 && r.problem.input != DType::bf16)
+    return refuse(Reason::wrong_type, "a convolution of {}, this one multiplies f16 and bf16", smelt::name(r.problem.input));
+  auto found = implicit_problem(r);
+  if (!found) return found.refusal();
+  WindowsProblem p{*std::move(found)};
+  if (p.padded)
+    return refuse(Reason::unsupported, "an image of {} channels, whose rows are not at 16 bytes", r.problem.x[0].shape[1]);
+  if (p.segments.size() > 1) return refuse(Reason::unsupported, "{} inputs, expected one", p.segments.size());
+  for (size_t i = 0; i < p.segments.size(); ++i)
+    if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
+  if (const int64_t size = p.vec * bytes(p.type, 1); size < access)
+    return refuse(Reason::wrong_layout, "copies of {} bytes, tensor maps want {}: the channels of a pixel, or its strides", size,
+                  access);
+  if (auto why = rejects(p)) return *why;
+  p.matrix = is_matrix(p);
+  return p;
+}
+
+matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p) {
+  constexpr int64_t line = 64;  // elements
+  matmul::CudaProblem product{
+      {p.pixels(), p.m, p.matrix ? p.segments[0].channels : p.k(line), {1}, {}, {}}, p.type, p.type, r.epilogue(4), {}};
+  product.a = {.outer = p.matrix ? p.segments[0].pixel : product.k, .k = 1, .batch = {0}, .alignment = access};
+  product.b = {.outer = product.k, .k = 1, .batch = {0}, .alignment = access};
+  product.a.vec = product.b.vec = access / bytes(p.type, 1);
+  product.constant_b = true;
+  for (const Input& x : r.problem.x) product.image_bytes += static_cast<double>(bytes(p.type, elements(x.shape)));
+  return product;
+}
+
+kernels::HopperWindows hopper_windows(const WindowsProblem& p) {
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+  kernels::HopperWindows w{};
+  w.width = Divider(static_cast<uint32_t>(p.out_width)), w.height = Divider(static_cast<uint32_t>(p.out_height));
+  std::ranges::transform(p.stride, w.stride, narrow);
+  std::ranges::transform(p.pad, w.first, [&](int64_t v) { return narrow(-v); });
+  std::ranges::transform(p.dilation, w.dilation, narrow);
+  std::ranges::transform(p.taps, w.taps, narrow);
+  return w;
+}
+
+uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s, int64_t line) {
+  return static_cast<uint32_t>((s.channels * bytes(p.type, 1) + line - 1) / line);
+}
+
+WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t line, int64_t windows)
+    : type(matmul::tensor_map_type(p.type)) {
+  const int64_t element = bytes(p.type, 1), steps_of[] = {s.pixel, s.row, s.image};
+  const int64_t all[] = {s.channels, p.in_width, p.in_height, p.n};
+  int64_t dense = (s.channels * element + access - 1) / access * access;
+  for (int axis = 0; axis < 4; ++axis) extents[axis] = static_cast<uint64_t>(all[axis]);
+  for (int axis = 0; axis < 3; ++axis) {
+    // The step of an axis of extent 1 is never taken, but must be one.
+    const int64_t step = all[axis + 1] == 1 ? dense : steps_of[axis] * element;
+    steps[axis] = static_cast<uint64_t>(step);
+    dense = step * all[axis + 1];
+  }
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto [begin, end] = corners(p, 1 - axis);
+    first[axis] = static_cast<int32_t>(begin), last[axis] = static_cast<int32_t>(end);
+    strides[1 + axis] = static_cast<uint32_t>(p.stride[1 - axis]);
+  }
+  channels = static_cast<uint32_t>(line / element), pixels = static_cast<uint32_t>(windows);
+}
+
+void WindowMap::encode(kernels::TensorMap& map, const void* address) const {
+  abi::TensorMap made;
+  device::cuda::check(
+      device::cuda::driver().tensor_map_im2col(&made, type, 4, const_cast<void*>(address), extents, steps, first, last, channels,
+                                               pixels, strides, abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
+                                               abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+      "describing a convolution's windows");
+  static_assert(sizeof map == sizeof made);
+  std::memcpy(&map, &made, sizeof map);
+}
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,47 @@
+// A convolution as Hopper's tensor maps read it in im2col mode (src/kernels/conv/hopper.cuh).
+#pragma once
+
+#include "device/cuda/abi/driver.h"
+#include "kernels/conv/hopper.h"
+#include "ops/conv/cuda_implicit_problem.h"
+#include "ops/matmul/cuda_hopper.h"
+
+namespace smelt::ops::conv {
+
+struct WindowsProblem : ImplicitProblem {
+  bool matrix = false;  // 1 x 1 windows side by side: the image is the left operand
+};
+
+/// The problem, or why tensor maps do not take it.
+Result<WindowsProblem> windows_problem(const GpuRequest& r);
+
+/// The product that it is: its rows are the output's pixels, its columns the output's channels.
+matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p);
+
+/// What can run here, the best guess first; at least one, or why nothing can.
+Result<std::vector<matmul::HopperConfig>> windows_configs(const matmul::CudaProblem& product, const Gpu& gpu);
+
+/// The kernel of one configuration.
+std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product,
+                                    const matmul::HopperConfig& c);
+
+/// Of the kernel's argument what is behind HopperGemmArgs, all but the maps.
+kernels::HopperWindows hopper_windows(const WindowsProblem& p);
+/// Stages of a pixel's channels, each of so many bytes.
+uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s, int64_t line);
+
+/// All of an image's tensor map but the address: a box has the pixels under one tap of so many windows that follow each other, and
+/// `line` bytes of their channels.
+struct WindowMap {
+  device::cuda::abi::TensorMapType type = device::cuda::abi::tensor_map_f16;
+  uint64_t extents[4] = {}, steps[3] = {};  // channels, columns, rows, images; bytes from one to the next
+  int32_t first[2] = {},
+          last[2] = {};  // columns, rows: where windows begin, from the image's first pixel and from behind its last
+  uint32_t strides[4] = {1, 1, 1, 1};
+  uint32_t channels = 0, pixels = 0;
+
+  WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t line, int64_t windows);
+  void encode(kernels::TensorMap& map, const void* address) const;
+};
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,220 @@
+// Convolutions by Hopper's own instructions against the processor's reference: random windows, strides and slices, each by one
+// configuration chosen at random; every tile; images concatenated or not. Each kernel runs twice, and both runs must agree bit for bit.
+#include <fmt/core.h>
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "gpu_trial.h"
+#include "ops/conv/cuda_hopper_windows.h"
+
+namespace smelt::ops {
+namespace {
+
+using matmul::HopperConfig;
+
+class Dice {
+ public:
+  explicit Dice(uint32_t seed) : engine_(seed) {}
+  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint32_t>(n)); }
+  int64_t one_of(std::initializer_list<int64_t> list) { return list.begin()[below(static_cast<int64_t>(list.size()))]; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+struct Convolution {
+  DType type = DType::f16;
+  Shape x, w;
+  std::vector<int64_t> strides = {1, 1}, pads = {0, 0, 0, 0}, dilations = {1, 1};
+  bool residual = false;
+  Shape x_strides;  // of a slice, in elements
+};
+
+Trial trial(const Convolution& c) {
+  Trial t;
+  const std::string_view name = smelt::name(c.type);
+  t.node.domain = smelt_domain;
+  t.node.op = "Conv";
+  t.node.attrs["segments"] = int64_t{1};
+  t.node.attrs["strides"] = c.strides;
+  t.node.attrs["pads"] = c.pads;
+  t.node.attrs["dilations"] = c.dilations;
+  t.add(random_tensor(c.type, c.x, 1, -1, 1), false, Layout::nhwc);
+  t.bound.inputs[0].strides = c.x_strides;
+  t.add(random_tensor(c.type, c.w, 2, -1, 1), true);
+  t.add(random_tensor(c.type, {c.w[0]}, 3), true);
+  Node plain = t.node;
+  plain.outputs.push_back(static_cast<ValueId>(101));
+  const Shape y = evaluate(plain, t.inputs)[0].shape();
+  if (c.residual) {
+    t.node.program = expr::Program::parse(fmt::format(
+        "(in0:f32, in1:{0}) {{ %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):{0}; return %5 }}",
+        name));
+    t.add(random_tensor(c.type, y, 4), false, Layout::nhwc);
+  }
+  t.result(c.type, y, Layout::nhwc);
+  t.bound.node = &t.node;
+  return t;
+}
+
+/// Sums in float, and one unit in the last place of the result's type.
+double tolerance(const Convolution& c) {
+  const int64_t k = c.w[1] * c.w[2] * c.w[3];
+  return (c.type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-7 * std::sqrt(static_cast<double>(k) + 1);
+}
+
+/// Some 10 million products at most, so that the reference is soon done.
+Convolution random_case(Dice& dice) {
+  Convolution c;
+  c.type = dice.below(3) ? DType::f16 : DType::bf16;
+  const int64_t kh = dice.one_of({1, 3, 3, 3, 2, 5, 7}), kw = dice.below(4) == 0 ? dice.one_of({1, 2, 3, 7}) : kh;
+  const int64_t channels = dice.one_of({8, 16, 24, 32, 40, 64, 64, 72, 96, 128, 160, 256, 320});
+  c.dilations = {dice.one_of({1, 1, 1, 2, 5}), dice.one_of({1, 1, 1, 3})};
+  c.strides = {dice.one_of({1, 1, 2, 2, 3, 8}), dice.one_of({1, 1, 2, 2, 5, 7})};
+  c.pads = {dice.below(kh + 1), dice.below(kw + 1), dice.below(kh + 1), dice.below(kw + 1)};
+  const int64_t most = dice.below(3) ? 12 : 40;
+  const auto extent = [&](int64_t taps, int64_t dilation, int64_t begin, int64_t end) {
+    return std::max<int64_t>(1, (taps - 1) * dilation + 1 - begin - end) + dice.below(most);
+  };
+  const int64_t h = extent(kh, c.dilations[0], c.pads[0], c.pads[2]), w = extent(kw, c.dilations[1], c.pads[1], c.pads[3]);
+  c.x = {1 + dice.below(4), channels, h, w};
+  const int64_t filters = 10'000'000 / (c.x[0] * h * w * channels * kh * kw) * c.strides[0] * c.strides[1] + 8;
+  c.w = {std::min(filters, dice.below(3) == 0 ? 1 + dice.below(150) : dice.one_of({16, 64, 64, 96, 128, 192, 256, 320})),
+         channels, kh, kw};
+  c.residual = dice.below(2) != 0;
+  if (dice.below(4) == 0) {  // some of a wider image's channels, rows and columns
+    const int64_t pixel = channels + 8 * dice.below(4), row = pixel * (w + dice.below(3));
+    c.x_strides = {row * (h + dice.below(3)), 1, row, pixel};
+  }
+  return c;
+}
+
+struct Prepared {
+  Convolution convolution;
+  Trial trial;
+  std::string name, refused;
+  std::unique_ptr<Kernel> kernel;
+  Tensor want;
+};
+
+/// The kernels of `choose(configurations)`, prepared.
+void prepare(Prepared& p, const std::function<const HopperConfig&(const std::vector<HopperConfig>&)>& choose,
+             int multiprocessors) {
+  Machine machine;
+  const auto gpu = std::make_shared<Gpu>(*test_gpu());
+  gpu->info.multiprocessors = multiprocessors;
+  machine.gpu = gpu;
+  const auto r = conv::gpu_request(p.trial.bound, machine);
+  const auto found = conv::windows_problem(**r);
+  if (!found) {
+    p.refused = found.refusal().text;
+    return;
+  }
+  const auto product = conv::windows_product(**r, *found);
+  const auto configs = conv::windows_configs(product, *gpu);
+  if (!configs) {
+    p.refused = configs.refusal().text;
+    return;
+  }
+  const HopperConfig& c = choose(*configs);
+  p.name += " " + conv::print((*r)->problem) + " " + c.print();
+  p.kernel = conv::hopper_conv(**r, *found, product, c);
+}
+
+/// All of `problems`, side by side.
+template <class F> std::vector<Prepared> all_prepared(uint32_t problems, F&& one) {
+  std::vector<Prepared> all(problems);
+  std::atomic<uint32_t> next = 0;
+  std::vector<std::future<void>> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.push_back(std::async(std::launch::async, [&] {
+      for (uint32_t at; (at = next++) < problems;) one(all[at], at);
+    }));
+  for (std::future<void>& t : threads) t.get();
+  return all;
+}
+
+class GpuHopperConv : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
+  }
+  /// How many ran.
+  static size_t expect(std::vector<Prepared>& all) {
+    size_t ran = 0, wrong = 0;
+    for (Prepared& p : all) {
+      if (!p.kernel) continue;
+      ++ran;
+      SCOPED_TRACE(p.name);
+      const double apart = error(run_on_gpu(p.trial, *p.kernel)[0], p.want);
+      EXPECT_LE(apart, tolerance(p.convolution));
+      if (apart > tolerance(p.convolution) && ++wrong == 12) break;
+    }
+    return ran;
+  }
+};
+
+TEST_F(GpuHopperConv, agrees_on_400_random_problems) {
+  constexpr uint32_t problems = 400;
+  auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
+    Dice dice(seed);
+    p.convolution = random_case(dice);
+    p.trial = trial(p.convolution);
+    p.trial.bound.node = &p.trial.node;
+    p.name = fmt::format("seed {}:", seed);
+    prepare(
+        p,
+        [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
+        static_cast<int>(dice.one_of({1, 4, 132, 132})));
+    if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+  });
+  EXPECT_GE(expect(all), problems * 9 / 10);
+}
+
+TEST_F(GpuHopperConv, every_tile_on_extents_that_they_do_not_divide) {
+  struct Problem {
+    Convolution c;
+    size_t tiles;
+  };
+  const Problem problems[] = {
+      {{.x = {3, 136, 13, 9}, .w = {328, 136, 3, 3}, .pads = {1, 1, 1, 1}, .residual = true}, 30},
+      {{.type = DType::bf16, .x = {2, 72, 21, 17}, .w = {200, 72, 2, 3}, .strides = {2, 1}, .pads = {0, 2, 1, 0}}, 25},
+      {{.x = {1, 512, 7, 7}, .w = {512, 512, 3, 3}, .pads = {1, 1, 1, 1}}, 3},
+      {{.x = {1, 264, 5, 3}, .w = {136, 264, 1, 1}}, 2}};
+  for (const auto& [c, tiles] : problems) {
+    Prepared probe;
+    probe.trial = trial(c);
+    probe.trial.bound.node = &probe.trial.node;
+    const Tensor want = evaluate(probe.trial.node, probe.trial.inputs)[0];
+    std::vector<HopperConfig> each;
+    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t, int64_t>> seen;
+    prepare(
+        probe,
+        [&](const auto& configs) -> const HopperConfig& {
+          for (const HopperConfig& k : configs)
+            if (seen.emplace(k.tile_m, k.tile_n, k.groups, k.swap, k.alternate, k.splits > 1 ? k.splits : 1,
+                             k.splits == 1 && k.tile_n == 128 ? k.across : 1, k.splits == 1 && k.tile_n == 128 ? k.down : 1)
+                    .second)
+              each.push_back(k);
+          return configs[0];
+        },
+        132);
+    ASSERT_EQ(probe.refused, "");
+    auto all = all_prepared(static_cast<uint32_t>(each.size()), [&](Prepared& p, uint32_t at) {
+      p.convolution = c;
+      p.trial = trial(c);
+      p.trial.bound.node = &p.trial.node;
+      prepare(
+          p, [&](const auto&) -> const HopperConfig& { return each[at]; }, 132);
+      p.want = want;
+    });
+    EXPECT_GE(expect(all), tiles);
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -61,7 +61,6 @@ Result<WindowsProblem> windows_problem(const GpuRequest& r) {
   WindowsProblem p{*std::move(found)};
   if (p.padded)
     return refuse(Reason::unsupported, "an image of {} channels, whose rows are not at 16 bytes", r.problem.x[0].shape[1]);
-  if (p.segments.size() > 1) return refuse(Reason::unsupported, "{} inputs, expected one", p.segments.size());
   for (size_t i = 0; i < p.segments.size(); ++i)
     if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
   if (const int64_t size = p.vec * bytes(p.type, 1); size < access)

@@ -11,9 +11,8 @@ followed by it, in turn with the base:
   estimated  the same at tuning level 0: --tuning-level
   one        the same on one thread of a processor: --threads
 
-On a GPU "on the GPU" is inputs and outputs that stay there: promised by the copies that a run makes, saved as runs from and to
-the host's memory take more. A row has the base's run, what the advice said that it saves and what following it saved, as shares
-of that run, and the first over the second. --fill makes weights and inputs of graphs that have none (examples/models/fill.py).
+A row has the base's run, what the advice said that it saves and what following it saved, as shares of
+that run, and the first over the second. --fill makes weights and inputs of graphs that have none (examples/models/fill.py).
 The machine's ceilings are measured first, unless the cache folder has them.
 """
 import argparse
@@ -60,8 +59,7 @@ def pieces(profile):
     for a in profile["advice"][:5]:
         if a["tried_us"] is None:
             continue
-        run = profile["latency_us"] if a["option"] else profile["host_latency_us"]
-        yield a["option"] or "on the GPU", run["median"], a["us"], a["tried_us"]
+        yield a["option"], profile["latency_us"]["median"], a["us"], a["tried_us"]
 
 
 def within(promised, saved, run):

@@ -78,11 +78,11 @@ inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 <<
 /// Matrix products of KERNELS.md's shapes with these epilogues (product.h's: "relu", "bf16:gelu"), shapes `first` … `last` of them: the
 /// best of smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last, bool cuda_too);
-/// Those shapes.
+/// Those shapes; behind them 88 others that models have.
 std::vector<std::array<int64_t, 3>> gemm_shapes(size_t first, size_t last);
 /// Configurations of the tactic hopper for these problems, up to 160 in the order of their guesses: those whose name has a match of
 /// `wanted`; where it is empty all but those guessed to take 1.8 times as long as the best. Each one's time behind its guess as a line of `file` (m,n,k,epilogue,config,us,guessed), and a line a problem of the best, of cuBLASLt's
-/// and of where the guess had it.
+/// and of where the guess had it; then of how many problems the first 8 that are offered hold the best.
 void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue,
                 const std::string& wanted = "");
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.

@@ -150,7 +150,7 @@ inline std::unique_ptr<ops::Kernel> hopper_kernel(const Product& product, const 
     const auto p = ops::matmul::cuda_problem(node);
     return ops::matmul::hopper_product(*p, c, *gpu());
   };
-  if (!c.transposed) return make(product.node());
+  if (!c.transposed && !c.packed) return make(product.node());
   std::vector<std::unique_ptr<ops::Kernel>> kernels;
   for (size_t i = 0; i < product.copies(); ++i) kernels.push_back(make(product.node(i)));
   return std::make_unique<InTurn>(std::move(kernels));

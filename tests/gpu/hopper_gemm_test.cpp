@@ -130,6 +130,20 @@ TEST_F(GpuHopperGemm, constants_that_are_kept_transposed) {
     }
 }
 
+TEST_F(GpuHopperGemm, constants_that_are_kept_as_stages) {
+  for (const DType type : {DType::f16, DType::bf16})
+    for (const int64_t m : {34, 40, 48})
+      for (const int64_t k : {456, 77, 64 * 29 + 8})
+        for (const int64_t n : {328, 72}) {
+          Trial t = trial({.type = type, .a = {m, k}, .b = {k, n}, .y = {m, n}, .k = k});
+          if (k % 8 != 0) t.bound.inputs[0].strides = {80, 1};
+          t.bound.inputs[1].constant = t.inputs[1];
+          EXPECT_GE(expect(
+                        t, k, [](const HopperConfig& c) { return c.packed; }, few),
+                    2u);
+        }
+}
+
 TEST_F(GpuHopperGemm, extents_that_are_odd_behind_whole_lines) {
   Trial t = trial({.a = {51, 77}, .b = {77, 83}, .y = {51, 83}, .k = 77});
   t.bound.inputs[0].strides = {80, 1};

@@ -161,7 +161,8 @@ __device__ __forceinline__ void hopper_block(const WithEpilogue<Args, Epilogue>&
   const u32 beyond = (1024 - shared_address(shared) % 1024) % 1024, ring = shared_address(shared) + beyond;
   const bool copies = threadIdx.x == Tile::threads, multiplies = threadIdx.x < Tile::threads;
   if (copies) {
-    ptx::prefetch_tensormap(&g.b), LeftLines<Tile, Args>::prefetch(args.args);
+    if constexpr (!Tile::b_packed) ptx::prefetch_tensormap(&g.b);
+    LeftLines<Tile, Args>::prefetch(args.args);
     Tile::initialize(ring);
   }
   // The warp that copies goes on at once, where it copies to this block alone.

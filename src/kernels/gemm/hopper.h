@@ -21,6 +21,7 @@ struct HopperTileConfig {
   bool alternate;                        // each group has tiles of its own, and multiplies while the others finish theirs
   int across, down;                      // a patch of blocks of a cluster: those side by side share a, those below each other b
   int registers;                         // of a multiplying thread by setmaxnreg; 0: as launched
+  bool b_packed;                         // b is no map: stages as shared memory has them lie one behind the other
 };
 
 /// How the sums of a tile become y (gemm/hopper_finish.cuh).
@@ -41,7 +42,7 @@ enum class HopperOperandKind {
 
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M
-  TensorMap b;                           // [matrices, N, K], or [matrices, K, N]
+  TensorMap b;                           // [matrices, N, K], or [matrices, K, N]; b_packed: the address, stages of a tile
   void* partial;                         // (tile, split, TileM, TileN) floats, where K is split by memory
   u32* arrived;                          // (tile), 0 between launches
   u32 m, n, k;

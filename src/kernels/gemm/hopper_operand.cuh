@@ -9,6 +9,7 @@
 #include "common/cluster.cuh"
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/copies.cuh"
+#include "common/ptx/memory.cuh"
 #include "common/shared.cuh"
 #include "kernels/gemm/hopper.h"
 
@@ -60,6 +61,12 @@ struct RingPlace {
     stage = at % Stages, phase ^= at / Stages & 1;
   }
 };
+
+/// A stage of an operand that lies packed: the steps from `k` on of tile `tile`, to `shared`. A tile's stages lie one behind the other.
+template <int Bytes> __device__ __forceinline__ void copy_packed(u32 shared, const TensorMap& b, u32 tile, i32 k, u32 barrier) {
+  const u64 stage = tile * b.words[1] + static_cast<u32>(k) / 64;
+  ptx::cp_async_bulk_cache_hint(shared, b.words[0] + stage * Bytes, Bytes, barrier, ptx::createpolicy_evict_first());
+}
 
 /// Sharing: blocks that each bring their part of it to all of them.
 template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {

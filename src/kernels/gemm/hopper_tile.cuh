@@ -25,7 +25,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   using A = T;
   using B = T;
   using Sum = float;
-  static constexpr bool swap = C.swap, alternate = C.alternate;
+  static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;
   static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 64, stages = C.stages, groups = C.groups;
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
   static constexpr int registers = C.registers, threads = 128 * groups;     // threads: that have sums
@@ -38,6 +38,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   static constexpr int a_bytes = OperandA::bytes, stage_bytes = a_bytes + OperandB::bytes;
   static constexpr int rows = (swap ? tile_n : tile_m) / (64 * sharing), columns = swap ? tile_m : tile_n;
   static_assert(rows * 64 * sharing == (swap ? tile_n : tile_m) && columns % 8 == 0 && columns <= 256 && groups <= 3);
+  static_assert(!b_packed || C.down == 1);
   static_assert(stage_bytes % 1024 == 0 || stages == 1, "stages begin at multiples of 1024 bytes");
   // Behind the stages: full and empty of each stage, whose turn it is to multiply, and whether other blocks' sums have come.
   static constexpr int barriers = stages * stage_bytes, ring_bytes = barriers + (16 * stages + 8 * groups + 8 + 127) / 128 * 128;
@@ -68,7 +69,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
     else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right);
   }
 
-  /// One thread before all others go on.
+  /// One thread before all others go on. (A lane a stage takes a quarter of a microsecond more.)
   static __device__ __forceinline__ void initialize(u32 ring) {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) {
@@ -130,6 +131,12 @@ template <class T, HopperTileConfig C> struct HopperTile {
       for (int e = 0; e < columns / 2; ++e) ptx::keep_order(d[i][e]);
   }
 
+  static __device__ __forceinline__ void copy_b(u32 to, const TensorMap& b, i32 column, i32 k, i32 matrix, u32 barrier,
+                                                SharingBlocks with) {
+    if constexpr (b_packed) copy_packed<OperandB::bytes>(to, b, static_cast<u32>(column) / tile_n, k, barrier);
+    else OperandB::copy(to, b, column, k, matrix, barrier, with);
+  }
+
   /// The copying thread's part of the same; `a`: what copies its lines, stage by stage. Of the first `ahead` stages b's part is on
   /// its way (copy_ahead).
   template <class Lines>
@@ -144,7 +151,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
         ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
       }
       a.copy(to, barrier);
-      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, matrix_b, barrier, b_with);
+      if (t >= ahead) copy_b(to + a_bytes, b, column, k, matrix_b, barrier, b_with);
       at.template advance<stages>();
     }
   }
@@ -157,7 +164,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
 #pragma unroll 1
     for (int t = 0; t < ahead; ++t, k += tile_k) {
       ptx::mbarrier_arrive_expect_tx(full(ring, t), stage_bytes);
-      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, matrix_b, full(ring, t), b_with);
+      copy_b(ring + t * stage_bytes + a_bytes, b, column, k, matrix_b, full(ring, t), b_with);
     }
     return ahead;
   }

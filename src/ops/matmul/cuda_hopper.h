@@ -26,6 +26,7 @@ struct HopperConfig {
   int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
   int64_t columns_bytes = 0;  // likewise: of operands of one value a column, for each group
   bool transposed = false;    // b, a constant, is kept with its lines along K
+  bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each
 
   static constexpr int64_t tile_k = 64;
@@ -53,7 +54,7 @@ struct HopperConfig {
   /// Of a stage, what a block's own copies bring of it to it and its neighbours.
   int64_t brought_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
-  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap" or "t" (b transposed) behind the tile, "a"
+  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b transposed) behind the tile, "a"
   /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share ("+b4": four), "c4" instead of
   /// "k4" where the splits are a cluster.
   std::string print() const;

@@ -71,6 +71,7 @@ struct TileShape {
   int64_t m, n, groups, blocks;
   bool swap = false, alternate = false;
   int64_t registers = 0;
+  bool packed = false;
 };
 
 /// Every shape that some problem may want, by what bounds them: 64 rows of the instruction a group or 128, up to 256 columns, and
@@ -90,6 +91,11 @@ std::vector<TileShape> every_tile() {
   for (const int64_t m : {8, 16, 24, 32, 40, 48, 56, 64})
     for (const int64_t n : {64, 128, 256})
       if (n < 256 || m <= 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true});
+  for (const int64_t m : {40, 48}) {
+    all.push_back({m, 64, 1, 2, true, false, 0, true});
+    all.push_back({m, 64, 1, 1, true, false, 0, true});
+    all.push_back({m, 128, 2, 1, true, false, 0, true});
+  }
   for (const int64_t m : {80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}) {
     all.push_back({m, 64, 1, m <= 128 ? 2 : 1, true});
     all.push_back({m, 128, 2, 1, true});
@@ -126,7 +132,7 @@ int64_t resident_shared(const Gpu& gpu, int64_t blocks) {
 
 /// As many stages as fit, then as many buffers; whether two stages do.
 bool fill_shared(const CudaProblem& p, const After& after, HopperConfig& c, const Gpu& gpu) {
-  constexpr int64_t most_stages = 12;
+  const int64_t most_stages = c.packed ? 24 : 12;
   const int64_t most = resident_shared(gpu, c.blocks);
   c.buffers = 1;
   for (c.stages = most_stages; c.stages > 1 && c.shared_bytes(p) > most;) --c.stages;
@@ -180,7 +186,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
     if (!s.swap && s.tile_m == 64 && s.groups == 1 && two != (s.blocks == 2)) continue;
     for (const auto& [across, down] : patches) {
       s.across = across, s.down = down;
-      if (s.gated && s.patch() > 1) continue;
+      if ((s.gated || s.packed) && s.patch() > 1) continue;
       // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
       if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
       // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.
@@ -240,24 +246,25 @@ std::string HopperConfig::print() const {
   const auto shared = [](std::string_view name, int64_t blocks) {
     return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
   };
-  return fmt::format("{}x{}x{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k,
+  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k,
                      swap         ? " swap"
                      : transposed ? " t"
                                   : "",
-                     groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "", shared("a", across),
-                     shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits);
+                     packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
+                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k",
+                     splits);
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
       "HopperTile<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}}}>",
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}>",
       expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, c.b_k_major(p), c.swap, c.alternate, c.across,
-      c.down, c.registers);
+      c.down, c.registers, c.packed);
 }
 
-// The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), so that what is
-// fastest stands among the first.
+// The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
+// bytes on their way later to 5,800 of 76 problems, so that what is fastest stands among the first.
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const device::cuda::DeviceInfo& i = gpu.info;
@@ -281,20 +288,20 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
 
   const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (44 * real(all) * clocks_a_us);
   const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
-  const double flying = real(std::min(count, multiprocessors) * together * (c.stages - 1) * stage);  // bytes, for 1.96 us each
-  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.96);
+  const double flying = real(std::min(count, multiprocessors) * together * std::min(c.stages - 1, steps) * stage);  // bytes
+  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.14);  // for so many us each
   const double longest = std::max({compute, from_l2, memory});
 
-  double us = 0.87 + longest + 0.175 * (compute + from_l2 + memory - longest);
+  double us = 2.15 + longest + 0.163 * (compute + from_l2 + memory - longest);
   if (c.patch() > 1 && !c.cluster()) us += c.patch() == 2 ? 0.79 : 0.16;
   if (c.cluster()) {
-    // Large clusters, and many of them, begin late; sums go from block to block.
-    us += 0.3 + 0.623 * real(count * c.splits) / real(multiprocessors * together);
-    us += area * 4 * real(c.splits - 1) / real(c.splits) / (14.5 * clocks_a_us) * real(each) / real(together);
+    // Many clusters begin late; sums go from block to block.
+    us += 0.3 + 0.81 * real(count) / real(multiprocessors * together);
+    us += area * 4 * real(c.splits - 1) / real(c.splits) / (20.3 * clocks_a_us) * real(each) / real(together);
   } else if (c.splits > 1) {
     us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
   }
-  return us;
+  return c.packed ? 0.97 * us : us;
 }
 
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu) {
@@ -316,7 +323,9 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       // Chunks of 64 columns are copied whole: a tile of others takes less where b's lines run along K.
       if (transposed && (!p.weights.valid() || t.swap || t.n % 64 == 0)) continue;
       HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
-      c.transposed = transposed, c.gated = p.gated;
+      c.transposed = transposed, c.gated = p.gated, c.packed = t.packed;
+      // Of up to 8 rows packed tiles are no faster; 9 to 32 were not measured.
+      if (c.packed && (!p.weights.valid() || p.m <= 32)) continue;
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
       if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
       if (after.in_registers)

@@ -60,6 +60,14 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d_im2col_multicast(u32 sha
       : "memory");
 }
 
+/// `bytes` neighbouring ones, a multiple of 16, as is `from`; `policy`: of the L2 cache (common/ptx/memory.cuh).
+__device__ __forceinline__ void cp_async_bulk_cache_hint(u32 shared, u64 from, u32 bytes, u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(shared),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
 // Copies between the shared memory of blocks of a cluster. sm_90.
 
 /// What the thread wrote to shared memory is visible to the copies that it or others issue behind a barrier.

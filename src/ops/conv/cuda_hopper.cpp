@@ -32,8 +32,8 @@ class HopperConv final : public matmul::HopperKernel {
                                       [&] { return implicit_weights(w, p, line_elements); });
   }
 
-  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
-  bool reads(size_t i) const override { return (i >= at_.x && i < at_.x + maps_.size()) || epilogue_.reads(i); }
+  bool in_place(size_t i) const override { return i >= at_.operands && epilogue().in_place(i); }
+  bool reads(size_t i) const override { return (i >= at_.x && i < at_.x + maps_.size()) || epilogue().reads(i); }
 
  private:
   void encode(kernels::HopperGemmArgs& args, const Buffers& b) override {

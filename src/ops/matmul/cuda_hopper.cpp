@@ -78,7 +78,7 @@ class HopperProduct final : public HopperKernel {
     reads_b_ = !c.transposed && !c.packed;
   }
 
-  bool in_place(size_t i) const override { return i > 1 && epilogue_.in_place(i); }
+  bool in_place(size_t i) const override { return i > 1 && epilogue().in_place(i); }
   bool reads(size_t i) const override { return i != 1 || reads_b_; }
 
  private:

@@ -53,9 +53,10 @@ class HopperKernel : public CompiledKernel {
   /// What the argument has behind `args`: HopperEntry::bytes.
   virtual void append(Arguments& arguments) const = 0;
 
-  CudaEpilogue epilogue_;
+  const CudaEpilogue& epilogue() const { return epilogue_; }
 
  private:
+  CudaEpilogue epilogue_;
   std::shared_ptr<device::cuda::Device> device_;
   int64_t tiles_ = 0, partial_bytes_ = 0;
   device::cuda::LaunchShape shape_;

@@ -8,12 +8,9 @@ and NumPy 1. Each model becomes FOLDER/LIBRARY.NAME.onnx with its .inputs.npz; o
 cannot export is said and left out. An export is given up after 150 s.
 """
 import pathlib
-import signal
 import sys
-import warnings
 
-import numpy as np
-import onnx
+import exports
 import torch
 
 LIMIT_S = 150
@@ -50,44 +47,13 @@ EXTRA = {"Albert": {"embedding_size": 128}, "SqueezeBert": {"embedding_size": 25
          "Gemma": {"head_dim": 64}}
 
 
-class Outputs(torch.nn.Module):
-    """A model whose outputs are its first two tensors; its inputs go by their names where it has such."""
-
-    def __init__(self, model, names):
-        super().__init__()
-        self.model, self.names = model, names
-
-    def forward(self, *inputs):
-        out = self.model(**dict(zip(self.names, inputs, strict=True))) if self.names else self.model(*inputs)
-        out = out.to_tuple() if hasattr(out, "to_tuple") else list(out.values()) if isinstance(out, dict) else out
-        if torch.is_tensor(out):
-            return out
-        return tuple(x for x in out if torch.is_tensor(x))[:2]
-
-
-def give_up(*_):
-    raise TimeoutError(f"not exported after {LIMIT_S} s")
+def program(model, inputs, file):
+    torch.onnx.export(model, tuple(inputs.values()), file, input_names=list(inputs), opset_version=16)
+    return ""
 
 
 def export(path, make, inputs, by_name):
-    """Writes make()'s model and its inputs, a dictionary of tensors, unless they are there."""
-    if path.exists():
-        return
-    part = path.with_suffix(".part")
-    signal.alarm(LIMIT_S)
-    try:
-        model = Outputs(make().eval(), list(inputs) if by_name else None).eval()
-        with torch.no_grad():
-            torch.onnx.export(model, tuple(inputs.values()), str(part), input_names=list(inputs), opset_version=16)
-        used = {i.name for i in onnx.load(str(part), load_external_data=False).graph.input}
-        np.savez(path.with_suffix(".inputs.npz"), **{n: x.numpy() for n, x in inputs.items() if n in used})
-        part.rename(path)
-        print(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB", flush=True)
-    except Exception as e:   # whatever a library raises
-        print(f"{path.name}: {type(e).__name__}: {str(e).splitlines()[0][:100] if str(e) else ''}", flush=True)
-    finally:
-        signal.alarm(0)
-        part.unlink(missing_ok=True)
+    exports.write(path, make, inputs, by_name, program, LIMIT_S)
 
 
 def torchvision(folder):
@@ -144,10 +110,7 @@ LIBRARIES = {f.__name__: f for f in (torchvision, timm, transformers)}
 def main():
     if len(sys.argv) < 2 or any(name not in LIBRARIES for name in sys.argv[2:]):
         sys.exit(__doc__)
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, give_up)
+    exports.begin()
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[2:] or LIBRARIES:

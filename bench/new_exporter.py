@@ -11,12 +11,9 @@ becomes FOLDER/NAME.onnx with its .inputs.npz; one that is there is kept. The fi
 be exported so. What a library cannot export in 120 s is said and left out.
 """
 import pathlib
-import signal
 import sys
-import warnings
 
-import numpy as np
-import onnx
+import exports
 import torch
 
 LIMIT_S = 120
@@ -32,21 +29,6 @@ IMAGES = ("ViT", "Dinov2", "SiglipVision", "CLIPVision", "Beit", "Dinov2WithRegi
 SPEECH = ("Wav2Vec2", "Hubert", "WavLM", "UniSpeechSat")
 SMALL = {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 768, "vocab_size": 1000}
 GROUPED = {"Llama", "Qwen2", "Qwen3", "Gemma2", "Phi3", "Mistral", "Olmo2", "Granite", "Starcoder2"}
-
-
-class Outputs(torch.nn.Module):
-    """A model whose outputs are its first two tensors; its inputs go by their names where it has such."""
-
-    def __init__(self, model, names):
-        super().__init__()
-        self.model, self.names = model, names
-
-    def forward(self, *inputs):
-        out = self.model(**dict(zip(self.names, inputs, strict=True))) if self.names else self.model(*inputs)
-        out = out.to_tuple() if hasattr(out, "to_tuple") else list(out.values()) if isinstance(out, dict) else out
-        if torch.is_tensor(out):
-            return out
-        return tuple(x for x in out if torch.is_tensor(x))[:2]
 
 
 class Spectrum(torch.nn.Module):
@@ -131,39 +113,20 @@ def diffusers():
                        "txt_ids": torch.zeros(32, 3)}, True)
 
 
-def export(model, inputs):
-    """The program, with the inputs' first axis dynamic where that can be, and whether it is."""
+def program(model, inputs, file):
+    """With the inputs' first axis dynamic where that can be."""
     tensors, options = tuple(inputs.values()), {"dynamo": True, "input_names": list(inputs), "verbose": False}
+    remark = ", dynamic"
     try:
         twice = tuple(torch.cat([t, t]) for t in tensors)
         dynamic = (tuple({0: torch.export.Dim.DYNAMIC} for _ in tensors),)
-        return torch.onnx.export(model, twice, dynamic_shapes=dynamic, **options), True
+        made = torch.onnx.export(model, twice, dynamic_shapes=dynamic, **options)
     except TimeoutError:
         raise
     except Exception:   # whatever does not allow it
-        return torch.onnx.export(model, tensors, **options), False
-
-
-def give_up(*_):
-    raise TimeoutError(f"not exported after {LIMIT_S} s")
-
-
-def write(path, make, inputs, by_name):
-    part = path.with_suffix(".part")
-    signal.alarm(LIMIT_S)
-    try:
-        with torch.no_grad():
-            program, dynamic = export(Outputs(make().eval(), list(inputs) if by_name else None).eval(), inputs)
-        program.save(str(part), external_data=False)
-        used = {i.name for i in onnx.load(str(part)).graph.input}
-        np.savez(path.with_suffix(".inputs.npz"), **{n: x.numpy() for n, x in inputs.items() if n in used})
-        part.rename(path)
-        print(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB{', dynamic' if dynamic else ''}", flush=True)
-    except Exception as e:   # whatever a library raises
-        print(f"{path.name}: {type(e).__name__}: {str(e)[:100].splitlines()[0] if str(e) else ''}", flush=True)
-    finally:
-        signal.alarm(0)
-        part.unlink(missing_ok=True)
+        made, remark = torch.onnx.export(model, tensors, **options), ""
+    made.save(file, external_data=False)
+    return remark
 
 
 SOURCES = {("pt.",): modules, ("df.",): diffusers, ("hf.",): transformers, ("tv.", "timm."): images}
@@ -172,18 +135,15 @@ SOURCES = {("pt.",): modules, ("df.",): diffusers, ("hf.",): transformers, ("tv.
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    warnings.filterwarnings("ignore")
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, give_up)
+    exports.begin()
     folder, wanted = pathlib.Path(sys.argv[1]), set(sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
     for prefixes, source in SOURCES.items():
         if wanted and not any(name.startswith(prefixes) for name in wanted):
             continue   # nor are its libraries imported
         for name, (make, inputs, by_name) in source():
-            if (not wanted or name in wanted) and not (folder / f"{name}.onnx").exists():
-                write(folder / f"{name}.onnx", make, inputs, by_name)
+            if not wanted or name in wanted:
+                exports.write(folder / f"{name}.onnx", make, inputs, by_name, program, LIMIT_S)
 
 
 if __name__ == "__main__":

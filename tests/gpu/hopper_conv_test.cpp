@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <future>
-#include <random>
 #include <set>
 #include <thread>
 
+#include "dice.h"
 #include "gpu_trial.h"
 #include "ops/conv/cuda_hopper_windows.h"
 
@@ -15,16 +15,6 @@ namespace smelt::ops {
 namespace {
 
 using matmul::HopperConfig;
-
-class Dice {
- public:
-  explicit Dice(uint32_t seed) : engine_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint32_t>(n)); }
-  int64_t one_of(std::initializer_list<int64_t> list) { return list.begin()[below(static_cast<int64_t>(list.size()))]; }
-
- private:
-  std::mt19937 engine_;
-};
 
 struct Convolution {
   DType type = DType::f16;

@@ -2,24 +2,14 @@
 // random problems, of each one configuration, chosen at random among those for a GPU of few multiprocessors or many.
 #include <algorithm>
 #include <future>
-#include <random>
 #include <thread>
 
+#include "dice.h"
 #include "gpu_trial.h"
 #include "ops/conv/quantized_conv_case.h"
 
 namespace smelt::ops {
 namespace {
-
-class Dice {
- public:
-  explicit Dice(uint32_t seed) : engine_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint32_t>(n)); }
-  int64_t one_of(std::initializer_list<int64_t> list) { return list.begin()[below(static_cast<int64_t>(list.size()))]; }
-
- private:
-  std::mt19937 engine_;
-};
 
 /// Some 10 million products at most, so that the reference is soon done.
 QuantizedCase random_case(Dice& dice) {

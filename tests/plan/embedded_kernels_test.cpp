@@ -24,13 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-Options for_arch(const std::string& arch) {
-  Options o = quick();
-  o.skip.clear();
-  o.arch = arch;
-  return o;
-}
-
 device::cuda::CubinStats stats(const Plan& plan) {
   return dynamic_cast<const run::PlanImpl&>(plan).context().tuner.machine().gpu->cubins->stats();
 }

@@ -30,13 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-Options for_arch(const std::string& arch) {
-  Options o = quick();
-  o.skip.clear();
-  o.arch = arch;
-  return o;
-}
-
 /// A folder that lasts as long as it does.
 class Folder {
  public:

@@ -26,6 +26,14 @@ inline Options quick() {
   return o;
 }
 
+/// Plans for a GPU that need not be there.
+inline Options for_arch(const std::string& arch) {
+  Options o = quick();
+  o.skip.clear();
+  o.arch = arch;
+  return o;
+}
+
 /// The same operator by operator: every tensor of its own, in ONNX's layout.
 inline Options unfused() {
   Options o = quick();

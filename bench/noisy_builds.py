@@ -7,10 +7,10 @@ A model is a name in examples/models (without .onnx) or a path to an .onnx file.
 loops, or "compiler": as many compilations at a time as there are cores, one after another. A round builds the model once beside
 each kind of neighbours, each time in a process of its own with an empty tuning cache, by `smelt explain --kernels`.
 
-A row gives the median seconds of such a process and how many times the median alone that is, the shares of steps whose tactic and
-settings are those of the first build alone ("same"), and of steps whose tactic takes at most 5% longer than that build's by its
-own measurements ("near"), and of problems that are marked as measured beside other work. The rows "alone" compare a later build
-alone with the first one: how well two quiet builds agree.
+A row gives the median seconds of such a process and how many times the median alone that is, the shares of steps whose tactic is
+that of the first build alone ("tactic"), whose tactic, settings and layout are ("same"), and whose tactic takes at most 5% longer
+than that build's by its own measurements ("near"), and of problems that are marked as measured beside other work. The rows
+"alone" compare a later build alone with the first one: how well two quiet builds agree.
 """
 import argparse
 import json
@@ -51,15 +51,16 @@ class Build:
         self.under_load = sum(any(t.get("under_load") for t in e["timings"]) for e in entries)
 
     def agreement(self, first):
-        """The shares of steps with first's tactic, and with one that is at most 5% slower by first's measurements."""
-        same = near = 0
+        """The shares of steps with first's tactic, with its settings and layout too, and at most 5% slower by first's figures."""
+        tactic = same = near = 0
         for step, (problem, wanted) in first.steps.items():
             mine = self.steps.get(step, (None, None))
             equal = mine == (problem, wanted)
+            tactic += mine[1] is not None and mine[1].split()[0] == wanted.split()[0]
             times = first.times.get(mine), first.times.get((problem, wanted))
             same += equal
             near += equal or (None not in times and times[0] <= 1.05 * times[1])
-        return same / len(first.steps), near / len(first.steps)
+        return tactic / len(first.steps), same / len(first.steps), near / len(first.steps)
 
 
 def main():
@@ -75,7 +76,8 @@ def main():
     args = parser.parse_args()
     lines = [f"{shared.cpu_name()}, {len(os.sched_getaffinity(0))} cores, {args.threads} threads; {shared.commit()}; "
              f"tuning level {args.tuning_level}, {args.rounds} rounds",
-             f"{'model':26} {'neighbours':11} {'seconds':>8} {'of alone':>9} {'steps':>6} {'same':>6} {'near':>6} {'marked':>7}"]
+             f"{'model':26} {'neighbours':11} {'seconds':>8} {'of alone':>9} {'steps':>6} {'tactic':>6} {'same':>6} {'near':>6} "
+             f"{'marked':>7}"]
     print("\n".join(lines), flush=True)
     for name in args.models:
         model = pathlib.Path(name) if name.endswith(".onnx") else shared.filled(name, args.folder)
@@ -89,10 +91,10 @@ def main():
         alone = np.median([b.seconds for b in (first, *builds["alone"])])
         for kind in kinds:
             seconds = np.median([b.seconds for b in builds[kind]])
-            same, near = np.mean([b.agreement(first) for b in builds[kind]], axis=0)
+            tactic, same, near = np.mean([b.agreement(first) for b in builds[kind]], axis=0)
             marked = np.mean([b.under_load / max(b.problems, 1) for b in builds[kind]])
-            lines.append(f"{model.stem:26} {kind:11} {seconds:8.2f} {seconds / alone:9.2f} {len(first.steps):6} {same:6.1%} "
-                         f"{near:6.1%} {marked:7.1%}")
+            lines.append(f"{model.stem:26} {kind:11} {seconds:8.2f} {seconds / alone:9.2f} {len(first.steps):6} {tactic:6.1%} "
+                         f"{same:6.1%} {near:6.1%} {marked:7.1%}")
             print(lines[-1], flush=True)
     if args.out:
         args.out.write_text("\n".join(lines) + "\n")

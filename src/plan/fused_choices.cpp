@@ -21,14 +21,14 @@ constexpr double clearly_less = 0.95, clearly_less_estimated = 0.5;
 
 /// A fused operator, and the rewrites without which its definition stays in parts. Those for which there are two lists are compared
 /// with both: without what follows the operator, and in its plainest parts.
-struct Apart {
+struct WayApart {
   std::string_view op;
   std::vector<std::string> without;
   std::string_view race = "fused or apart: ";  // the cache's name of the comparison, before the problem's
 };
-const std::vector<Apart>& ways_apart() {
+const std::vector<WayApart>& ways_apart() {
   static const std::vector<std::string> norms = {"residual_norm", "modulated_norm", "norm_epilogue"};
-  static const std::vector<Apart> ways = {
+  static const std::vector<WayApart> ways = {
       {"MatMul", {"matmul_epilogue"}},
       {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}},
       {"Norm", norms},
@@ -46,7 +46,7 @@ const std::vector<Apart>& ways_apart() {
 
 bool is_fused(const Step& step) {
   return step.kind == StepKind::kernel && step.node->domain == smelt_domain && (step.part < 0 || step.of_joined) &&
-         std::ranges::find(ways_apart(), std::string_view(step.node->op), &Apart::op) != ways_apart().end();
+         std::ranges::find(ways_apart(), std::string_view(step.node->op), &WayApart::op) != ways_apart().end();
 }
 
 /// Parts that a fused node can run as: their graph, planned for the node's tensors.
@@ -256,24 +256,13 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string
 
 }  // namespace
 
-std::set<std::string> FusedChoices::apart() const {
-  const std::lock_guard lock(mutex_);
-  return apart_;
-}
-
-void FusedChoices::carry(std::set<std::string> apart) {
-  const std::lock_guard lock(mutex_);
-  apart_ = std::move(apart);
-  carried_ = true;
-}
-
 std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment& s, const Step& step, Context& context,
                                                                    bool may_measure) {
   tune::Tuner& tuner = context.tuner;
   auto decision = std::make_shared<Decision>();
-  if (carried_) {
+  if (apart_.carries()) {
     for (size_t way = 0; way < ways_apart().size(); ++way) {
-      if (!apart_.contains(entry(way, *step.node))) continue;
+      if (!apart_.carried(entry(way, *step.node)).value_or(false)) continue;
       decision->times = std::make_shared<const FusedTimes>(FusedTimes{.measured = false, .runs_apart = true});
       decision->without = ways_apart()[way].without;
     }
@@ -293,7 +282,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   FusedTimes times;
   const Fused fused{node, offer, tuner.estimate_us(offer)};
   for (size_t w = 0; w < ways_apart().size() && !times.runs_apart; ++w) {
-    const Apart& way = ways_apart()[w];
+    const WayApart& way = ways_apart()[w];
     if (way.op != step.node->op) continue;
     try {
       const std::optional<Parts> parts = parts_of(s, step, way.without, context);
@@ -331,7 +320,7 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
       decision = decide(s, s.steps[i], context, may_measure);
       const std::lock_guard lock(mutex_);
       decision = decided_.try_emplace({s.steps[i].id, s.steps[i].part}, decision).first->second;
-      if (decision->times && decision->times->runs_apart) apart_.insert(entry(decision->way, *s.steps[i].node));
+      if (decision->times && decision->times->runs_apart) apart_.add(entry(decision->way, *s.steps[i].node));
       measured = may_measure;
       if (context.options.progress && may_measure) {
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

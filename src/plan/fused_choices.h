@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "plan/apart.h"
 #include "plan/context.h"
 #include "plan/segment.h"
 
@@ -20,15 +20,13 @@ namespace smelt::plan {
 /// own (ops/conv). So are steps over slices and, but for pointwise ones, over channels-last images.
 class FusedChoices {
  public:
+  /// `apart`: where the nodes that run apart are kept, and how, as "0 NAME"; it must outlive this.
+  explicit FusedChoices(Apart& apart) : apart_(apart) {}
+
   /// Gives each decided step its times, and replaces those that lost by the steps of their parts. After the layouts, before
   /// buffers are assigned. For the processor's plans.
   /// Where it may not measure, estimates decide what was not decided before.
   void apply(Segment& s, Context& context, bool may_measure);
-
-  /// The nodes that run apart, and how: "0 NAME".
-  std::set<std::string> apart() const;
-  /// Takes the decisions of an earlier process: these run apart, all others fused.
-  void carry(std::set<std::string> apart);
 
  private:
   struct Decision {
@@ -41,8 +39,7 @@ class FusedChoices {
   mutable std::mutex mutex_;
   std::map<std::pair<NodeId, int>, std::shared_ptr<const Decision>> decided_;  // by part
   std::map<std::string, std::shared_ptr<const Decision>> by_problem_;
-  std::set<std::string> apart_;
-  bool carried_ = false;
+  Apart& apart_;
 };
 
 }  // namespace smelt::plan

@@ -87,14 +87,14 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
   Decision d;
   if (all[0].offer.candidates.empty()) {
     d.times = nullptr;
-  } else if (carried_) {
-    d.one = !apart_.contains(entry);
+  } else if (const auto apart = apart_.carried(entry)) {
+    d.one = !*apart;
   } else {
     const std::string name = fmt::format("{} | {} + {}", all[0].offer.problem, all[1].offer.problem, all[2].offer.problem);
     {
       const std::lock_guard lock(mutex_);
       if (const auto known = by_problem_.find(name); known != by_problem_.end()) {
-        if (!known->second.one) apart_.insert(entry);
+        if (!known->second.one) apart_.add(entry);
         return decided_[gate.id] = known->second;
       }
     }
@@ -120,8 +120,8 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
     const std::lock_guard lock(mutex_);
     by_problem_.try_emplace(name, d);
   }
+  if (!d.one) apart_.add(entry);
   const std::lock_guard lock(mutex_);
-  if (!d.one) apart_.insert(entry);
   return decided_.try_emplace(gate.id, d).first->second;
 }
 
@@ -184,17 +184,6 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
   }
   std::ranges::sort(gone, std::greater<>());
   for (const size_t at : gone) s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
-}
-
-std::set<std::string> GatedProducts::apart() const {
-  const std::lock_guard lock(mutex_);
-  return apart_;
-}
-
-void GatedProducts::carry(std::set<std::string> apart) {
-  const std::lock_guard lock(mutex_);
-  apart_ = std::move(apart);
-  carried_ = true;
 }
 
 }  // namespace smelt::plan

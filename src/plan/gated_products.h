@@ -4,9 +4,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
+#include "plan/apart.h"
 #include "plan/context.h"
 #include "plan/segment.h"
 
@@ -17,13 +17,11 @@ namespace smelt::plan {
 /// side here, once for all shapes. A pair is decided once. Thread-safe.
 class GatedProducts {
  public:
+  /// `apart`: where the gates that run apart from what they gate are kept, as "gate NAME"; it must outlive this.
+  explicit GatedProducts(Apart& apart) : apart_(apart) {}
+
   /// After joined_products.h, before strided_views.h.
   void apply(Segment& s, Context& context, bool may_measure);
-
-  /// The gates that run apart from what they gate: "gate NAME".
-  std::set<std::string> apart() const;
-  /// Takes the decisions of an earlier process: these run apart, all others as one where a kernel takes that.
-  void carry(std::set<std::string> apart);
 
  private:
   struct Decision {
@@ -38,8 +36,7 @@ class GatedProducts {
   std::map<NodeId, Decision> decided_;          // by the gate's node
   std::map<std::string, Decision> by_problem_;  // of all three
   std::map<NodeId, Tensor> weights_;
-  std::set<std::string> apart_;
-  bool carried_ = false;
+  Apart& apart_;
 };
 
 }  // namespace smelt::plan

@@ -306,7 +306,7 @@ class JoinedProducts::Pass {
   std::optional<Decision> decided(size_t at) const {
     const std::lock_guard lock(choices_.mutex_);
     if (const auto d = choices_.decided_.find(s_.steps[at].id); d != choices_.decided_.end()) return d->second;
-    if (choices_.carried_) return Decision{nullptr, !choices_.apart_.contains(entry(node(at)))};
+    if (const auto apart = choices_.apart_.carried(entry(node(at)))) return Decision{nullptr, !*apart};
     return std::nullopt;
   }
 
@@ -323,8 +323,8 @@ class JoinedProducts::Pass {
       times.apart_us = estimate_us(apart, context_.tuner);
       d.times = std::make_shared<const FusedTimes>(times);
     }
+    if (!d.joined) choices_.apart_.add(entry(node(at)));
     const std::lock_guard lock(choices_.mutex_);
-    if (!d.joined) choices_.apart_.insert(entry(node(at)));
     return choices_.decided_.try_emplace(step.id, d).first->second;
   }
 
@@ -394,17 +394,6 @@ class JoinedProducts::Pass {
 
 void JoinedProducts::apply(Segment& s, Context& context, bool may_measure, bool join, AcceptedLayouts* accepted) {
   if (std::ranges::any_of(s.steps, is_joined)) Pass(*this, s, context, may_measure, accepted).run(join);
-}
-
-std::set<std::string> JoinedProducts::apart() const {
-  const std::lock_guard lock(mutex_);
-  return apart_;
-}
-
-void JoinedProducts::carry(std::set<std::string> apart) {
-  const std::lock_guard lock(mutex_);
-  apart_ = std::move(apart);
-  carried_ = true;
 }
 
 }  // namespace smelt::plan

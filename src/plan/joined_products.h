@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "plan/apart.h"
 #include "plan/context.h"
 #include "plan/layouts.h"
 #include "plan/segment.h"
@@ -24,14 +24,12 @@ namespace smelt::plan {
 /// or estimated at level 0 and for shapes that a run meets first. A node is decided once. Thread-safe.
 class JoinedProducts {
  public:
+  /// `apart`: where the nodes that run apart are kept, as "products NAME"; it must outlive this.
+  explicit JoinedProducts(Apart& apart) : apart_(apart) {}
+
   /// After the layouts and fused_choices.h, before caches are placed. `join` false: all run apart. `accepted`, where given: that
   /// kernels run a decided node's readers over slices is remembered there from other extents, and not asked again.
   void apply(Segment& s, Context& context, bool may_measure, bool join, AcceptedLayouts* accepted = nullptr);
-
-  /// The nodes that run apart: "products NAME".
-  std::set<std::string> apart() const;
-  /// Takes the decisions of an earlier process: these run apart, all others joined where their readers allow.
-  void carry(std::set<std::string> apart);
 
  private:
   struct Decision {
@@ -47,8 +45,7 @@ class JoinedProducts {
   std::map<std::string, Decision> by_problem_;
   std::map<NodeId, std::shared_ptr<const Constants>> constants_;
   std::map<NodeId, Movers> movers_;  // of nodes that were joined
-  std::set<std::string> apart_;
-  bool carried_ = false;
+  Apart& apart_;
 };
 
 }  // namespace smelt::plan

@@ -11,11 +11,7 @@ namespace smelt::plan {
 
 Planner::Planner(Graph graph, std::shared_ptr<Context> context)
     : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {
-  if (context_->carried_apart) {
-    fused_.carry(*context_->carried_apart);
-    joined_.carry(*context_->carried_apart);
-    gated_.carry(*context_->carried_apart);
-  }
+  if (context_->carried_apart) apart_.carry(*context_->carried_apart);
   if (!context_->carried_plain) return;
   std::set<NodeId> plain;
   for (NodeId n : order_)
@@ -27,9 +23,7 @@ CarriedChoices Planner::choices() const {
   CarriedChoices all;
   all.plain.emplace();
   for (NodeId n : layouts_.plain()) all.plain->insert(graph_.node(n).name);
-  all.apart = fused_.apart();
-  all.apart->merge(joined_.apart());
-  all.apart->merge(gated_.apart());
+  all.apart = apart_.entries();
   const std::lock_guard lock(chosen_mutex_);
   all.choices = chosen_;
   return all;

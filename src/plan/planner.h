@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/apart.h"
 #include "plan/buckets.h"
 #include "plan/caches.h"
 #include "plan/carried_choices.h"
@@ -77,9 +78,10 @@ class Planner {
   mutable BucketChoices buckets_;
   mutable SimilarChoices similar_;
   mutable LayoutChoices layouts_;
-  mutable FusedChoices fused_;
-  mutable JoinedProducts joined_;
-  mutable GatedProducts gated_;
+  mutable Apart apart_;
+  mutable FusedChoices fused_{apart_};
+  mutable JoinedProducts joined_{apart_};
+  mutable GatedProducts gated_{apart_};
   mutable AcceptedLayouts accepted_;
   mutable std::mutex chosen_mutex_;
   mutable tune::PinnedChoices chosen_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ops/conv/one_axis.h"
@@ -13,6 +14,8 @@
 #include "ops/core/reference_kernel.h"
 #include "ops/core/strides.h"
 #include "ops/pool/problem.h"
+#include "ops/softmax/offer.h"
+#include "plan/channels_last_moves.h"
 #include "plan/views.h"
 
 namespace smelt::plan {
@@ -25,6 +28,7 @@ enum class Role : uint8_t {
   plain,
   image,    // channels-last in and out
   follows,  // whatever its inputs are, all the same
+  reads,    // whatever its inputs are; its result, of other extents, may lie either way
 };
 
 /// A batch of channels along one to three axes; on a GPU, whose kernels know no other, along two.
@@ -65,6 +69,27 @@ bool is_dynamic_quantize(const Segment& s, const Step& step, bool on_gpu) {
 
 /// Parts of an image, and what lies around it: their kernels go by strides.
 bool is_movement(const Node& n) { return n.is("Slice") || n.is("Split") || n.is("Pad"); }
+bool is_part(const Node& n) { return n.is("Slice") || n.is("Split"); }
+
+/// Over any axis of an image as it lies, but for few channels: short rows take longer than columns side by side.
+bool is_softmax(const Segment& s, const Step& step) {
+  constexpr int64_t long_row = 64;
+  if (!step.node->is("Softmax") && !step.node->is("LogSoftmax")) return false;
+  const Shape& x = s.tensor(step.inputs[0]).shape;
+  return x.size() > 1 &&
+         (x[1] >= long_row || ops::softmax_axes(*step.node, static_cast<int64_t>(x.size())) != std::vector<size_t>{1});
+}
+
+/// Those whose kernels on the processor fold an image as it lies.
+bool is_reduction(const Node& n) {
+  return n.is("GlobalAveragePool") || n.is("GlobalMaxPool") || n.is("Reduce", smelt_domain) || n.is("ArgMax") || n.is("ArgMin") ||
+         (n.domain.empty() && n.op.starts_with("Reduce"));
+}
+
+/// Pixels to channels, channels to pixels, and repeats: copies by strides.
+bool is_block_move(const Node& n) { return n.is("DepthToSpace") || n.is("SpaceToDepth") || n.is("Tile"); }
+/// Those which make a plain image of a channels-last one as well as of a plain one: what comes to lie side by side did so before.
+bool turns_well(const Node& n) { return n.is("DepthToSpace") && n.get_string("mode", "DCR") == "CRD"; }
 
 bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
@@ -95,12 +120,13 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
   if (is_image_concat(s, step, on_gpu)) return Role::follows;
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
+  if (!on_gpu && (is_reduction(*step.node) || is_block_move(*step.node))) return Role::reads;
   if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
   if (is_dynamic_quantize(s, step, on_gpu)) return Role::follows;
   const bool images_out =
       std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
-  const bool either_way =
-      ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) || (on_gpu && is_instance_norm(step));
+  const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) ||
+                          (on_gpu ? is_instance_norm(step) : is_softmax(s, step));
   return images_out && either_way ? Role::follows : Role::plain;
 }
 
@@ -113,7 +139,14 @@ class Pass {
     std::vector<Step> steps = std::move(s_.steps);
     s_.steps.clear();
     if (on_gpu_) find_group_norms(steps);
+    if (!on_gpu_ && tuner_.allows("cpu")) {
+      moves_.emplace(
+          s_, steps, plain_, [&](const Step& step, const ops::BoundNode& node) { return runs(step, node); },
+          [&](const Step& step) { return role(s_, step, false) == Role::image; },
+          [&](const Step& step) { return role(s_, step, false) == Role::follows; });
+    }
     for (Step& step : steps) place(std::move(step));
+    if (moves_) seen_.insert(moves_->strided().begin(), moves_->strided().end());
     do slice_concatenations();
     while (drop_refused_slices());
   }
@@ -234,12 +267,45 @@ class Pass {
     return before < after;
   }
 
+  bool is_last(TensorIndex t) const { return counts(t) && s_.tensor(t).layout == Layout::nhwc; }
+
+  /// A step that reads its images as they lie, all the same where there are several. Its result is channels-last where a kernel makes it
+  /// so and, of a copy, where that is wanted.
+  bool reads_as_it_lies(Step& step) {
+    const auto first = std::ranges::find_if(step.inputs, [&](TensorIndex t) { return is_last(t); });
+    if (first == step.inputs.end() || !tuner_.allows("cpu")) return false;
+    const Shape shape = s_.tensor(*first).shape;
+    const auto like_first = [&](TensorIndex t) { return counts(t) && s_.tensor(t).shape == shape; };
+    ops::BoundNode node = bound_node(s_, step, nullptr);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (like_first(step.inputs[i])) node.inputs[i].layout = Layout::nhwc;
+    const TensorIndex y = step.outputs[0];
+    const bool may = counts(y) && !s_.tensor(y).fixed_layout && (is_reduction(*step.node) || moves_->is_wanted(y));
+    if (is_block_move(*step.node) && !may && !turns_well(*step.node)) return false;
+    if (may) node.outputs[0].layout = Layout::nhwc;
+    bool fits = runs(step, node);
+    if (!fits && may && is_reduction(*step.node)) {
+      node.outputs[0].layout = Layout::plain;
+      fits = runs(step, node);
+    }
+    if (!fits) return false;
+    for (TensorIndex& t : step.inputs)
+      if (like_first(t)) t = in_layout(t, Layout::nhwc);
+    s_.tensor(y).layout = node.outputs[0].layout;
+    return true;
+  }
+
   void place(Step step) {
-    if (groups_channels_last(step)) return s_.steps.push_back(std::move(step));
+    if (groups_channels_last(step) || (moves_ && moves_->follow(step))) return s_.steps.push_back(std::move(step));
+    // A part that is contiguous in a plain image is none in a channels-last one.
+    const bool was_view = moves_ && step.kind == StepKind::view && is_part(*step.node) && is_last(step.inputs[0]);
+    if (was_view) step.kind = StepKind::kernel;
     const Role r = plain_.contains(step.id) ? Role::plain : role(s_, step, on_gpu_);
-    const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
-    const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
+    if (r == Role::reads && reads_as_it_lies(step)) return s_.steps.push_back(std::move(step));
+    const bool wanted =
+        r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, [&](TensorIndex t) { return is_last(t); }));
     const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
+    if (was_view && !last) step.kind = StepKind::view;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (!counts(step.inputs[i])) continue;
       if (last && r == Role::image && reads_any_layout(step, i)) continue;
@@ -348,7 +414,8 @@ class Pass {
   AcceptedLayouts* accepted_;
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
-  std::set<TensorIndex> dense_;  // must not be slices
+  std::set<TensorIndex> dense_;             // must not be slices
+  std::optional<ChannelsLastMoves> moves_;  // on the processor
   std::vector<GroupNorm> group_norms_;
   std::map<TensorIndex, Shape> seen_;  // images as their groups
 };

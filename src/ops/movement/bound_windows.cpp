@@ -40,11 +40,12 @@ std::vector<StridedWindow> windows_of(const BoundNode& b) {
                        memory_strides(x))};
 }
 
-std::optional<Refusal> rejects_windows(const BoundNode& b) {
+std::optional<Refusal> rejects_windows(const BoundNode& b, bool any_strides) {
   const Node& node = *b.node;
-  const bool any_layout = node.op == "Slice" || node.op == "Split";
+  const bool any_layout = any_strides || node.op == "Slice" || node.op == "Split";
   const auto lies_well = [&](const BoundTensor& y) {
-    return y.type == DType::undefined || (any_layout ? is_dense(y) : y.layout == Layout::plain && y.strides.empty());
+    return y.type == DType::undefined || any_strides ||
+           (any_layout ? is_dense(y) : y.layout == Layout::plain && y.strides.empty());
   };
   if (!(any_layout || b.inputs[0].layout == Layout::plain) || !std::ranges::all_of(b.outputs, lies_well))
     return refuse(Reason::wrong_layout, "a result that is not dense{}", any_layout ? "" : " and row-major, or an image");

@@ -33,7 +33,7 @@ class WindowKernel final : public Kernel {
 }  // namespace
 
 void offer_windows_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (const auto why = rejects_windows(b)) return offer.refuse("cpu", *why);
+  if (const auto why = rejects_windows(b, true)) return offer.refuse("cpu", *why);
   offer.candidates.push_back({"cpu", "", copy_estimate_us(b, machine), [b, threads = machine.threads] {
                                 return std::make_unique<WindowKernel>(b, windows_of(b), threads);
                               }});

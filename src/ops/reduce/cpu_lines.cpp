@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "expr/simd/isa.h"
@@ -137,17 +138,47 @@ class ScanKernel final : public LineKernel<ScanKernel> {
 
 }  // namespace
 
+namespace {
+
+/// Whether the elements of y, which has x's axes or those without `axis`, lie densely in the order in which x's do.
+bool lies_alike(const BoundTensor& y, size_t rank, size_t axis, const std::vector<size_t>& order) {
+  const bool without_axis = y.shape.size() < rank;
+  if (y.shape.size() + (without_axis ? 1 : 0) != rank) return false;
+  const Shape steps = memory_strides(y);
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (without_axis && order[i] == axis) continue;
+    const size_t a = order[i] - (without_axis && order[i] > axis ? 1 : 0);
+    if (y.shape[a] != 1 && steps[a] != step) return false;
+    step *= y.shape[a];
+  }
+  return true;
+}
+
+}  // namespace
+
 const LineSimd& line_simd() { return simd::best() == simd::Isa::avx2 ? avx2::line_simd() : base::line_simd(); }
 
 Result<Lines> lines_of(const BoundNode& b, int64_t axis) {
   const BoundTensor& x = b.inputs[0];
   const auto element = line_element(x.type);
   if (!element) return refuse(Reason::wrong_type, "lines of {}", smelt::name(x.type));
-  if (auto why = rejects_layouts(b)) return *why;
   if (x.shape.empty()) return refuse(Reason::wrong_rank, "a scalar");
   if (elements(x.shape) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   const int64_t at = normalize_axis(axis, static_cast<int64_t>(x.shape.size()));
-  Lines l{around_axis(x.shape, at), 1, *element, bits(x.type) / 8};
+  // An image's axes as they lie.
+  std::vector<size_t> order(x.shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (x.layout == Layout::nhwc) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  const auto alike = [&](const BoundTensor& t) {
+    return t.type == DType::undefined || lies_alike(t, order.size(), static_cast<size_t>(at), order);
+  };
+  if (!alike(x) || !std::ranges::all_of(b.outputs, alike))
+    return refuse(Reason::wrong_layout, "tensors that are not dense in the same order");
+  Shape shape;
+  for (size_t a : order) shape.push_back(x.shape[a]);
+  const auto place = std::ranges::find(order, static_cast<size_t>(at)) - order.begin();
+  Lines l{around_axis(shape, place), 1, *element, bits(x.type) / 8};
   if (l.view.extent >= int64_t{1} << 31)
     return refuse(Reason::too_large, "lines of {} elements; it counts to 2^31", l.view.extent);
   return l;

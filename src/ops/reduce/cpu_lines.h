@@ -23,7 +23,7 @@ struct Lines {
 
 const LineSimd& line_simd();
 
-/// The lines along `axis`; refused for what no kernel over lines takes.
+/// The lines along `axis`, as x lies; refused for what no kernel over lines takes.
 Result<Lines> lines_of(const BoundNode& b, int64_t axis);
 
 /// Offers "cpu": a K of the lines, the arguments and the number of threads.

@@ -47,7 +47,6 @@ void offer_log_sum_exp(const BoundNode& b, const Machine& machine, Offer& offer)
   if (!axes) return offer.refuse("cpu", axes.refusal());
   const DType from = b.inputs[0].type, type = folded(from, true);
   if (type == DType::undefined) return offer.refuse("cpu", Reason::wrong_type, "its type is {}", name(from));
-  if (const auto why = rejects_layouts_of(b)) return offer.refuse("cpu", *why);
   ReduceProblem top, sum;
   top.none = sum.none = !axes->has_value();
   if (!top.none) top.axes = sum.axes = **axes;

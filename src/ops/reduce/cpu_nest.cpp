@@ -1,6 +1,7 @@
 #include "ops/reduce/cpu_nest.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ops/core/strides.h"
 
@@ -13,10 +14,24 @@ constexpr int64_t apart_row = 32;  // where a row takes a run of the program for
 
 }  // namespace
 
-FoldNest::FoldNest(const BoundNode& b, size_t operands, const Shape& shape, const std::vector<int64_t>& axes) {
+std::vector<size_t> axes_in_memory(const BoundNode& b, size_t operands, const Shape& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t k = 0; k < operands; ++k) {
+    const BoundTensor& t = b.inputs[k];
+    if (t.layout == Layout::plain || t.shape != shape) continue;
+    const Shape steps = memory_strides(t);
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t a) { return steps[a]; });
+    break;
+  }
+  return order;
+}
+
+FoldNest::FoldNest(const BoundNode& b, size_t operands, const Shape& shape, const std::vector<int64_t>& axes,
+                   const std::vector<size_t>& order) {
   strides.resize(operands);
   for (size_t k = 0; k < operands; ++k) bytes.push_back(std::max(bits(b.inputs[k].type) / 8, 1));
-  merge(b, shape, axes);
+  merge(b, shape, axes, order);
   gather_short_rows();
   inner_reduced = reduced.back();
   outer_kept = kept / (inner_reduced ? 1 : std::max<int64_t>(inner(), 1));
@@ -24,10 +39,10 @@ FoldNest::FoldNest(const BoundNode& b, size_t operands, const Shape& shape, cons
 }
 
 /// Neighbouring axes become one where both are reduced or neither is, and every operand allows it.
-void FoldNest::merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes) {
+void FoldNest::merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes, const std::vector<size_t>& order) {
   std::vector<Shape> all;
   for (size_t k = 0; k < strides.size(); ++k) all.push_back(broadcast_strides(b.inputs[k], shape.size()));
-  for (size_t a = 0; a < shape.size(); ++a) {
+  for (const size_t a : order) {
     const bool folds = std::ranges::find(axes, static_cast<int64_t>(a)) != axes.end();
     (folds ? count : kept) *= shape[a];
     if (shape[a] == 1) continue;

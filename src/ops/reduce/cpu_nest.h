@@ -8,10 +8,15 @@
 
 namespace smelt::ops {
 
-/// The axes of a reduction over the first operands of a node, neighbours merged where every operand allows it. Kept indices count
-/// over all kept axes but the innermost one of all, reduced indices likewise.
+/// The axes of `shape` from the outermost to the innermost, as the first operand of that shape lies in memory that is not plain; in
+/// their own order where all such operands are plain.
+std::vector<size_t> axes_in_memory(const BoundNode& b, size_t operands, const Shape& shape);
+
+/// The axes of a reduction over the first operands of a node, walked in `order`, neighbours merged where every operand allows it. Kept
+/// indices count over all kept axes but the innermost one of all, reduced indices likewise; results lie densely in that order.
 struct FoldNest {
-  FoldNest(const BoundNode& b, size_t operands, const Shape& shape, const std::vector<int64_t>& axes);
+  FoldNest(const BoundNode& b, size_t operands, const Shape& shape, const std::vector<int64_t>& axes,
+           const std::vector<size_t>& order);
 
   /// The operands at a kept and a reduced index, `from` elements into the innermost axis.
   void locate(const Buffers& b, int64_t kept_at, int64_t reduced_at, int64_t from, expr::Operand* operands) const;
@@ -32,7 +37,7 @@ struct FoldNest {
   int64_t outer_kept = 1, outer_reduced = 1;
 
  private:
-  void merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes);
+  void merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes, const std::vector<size_t>& order);
   void gather_short_rows();
 };
 

@@ -84,7 +84,6 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
     return refuse(Reason::wrong_type, "values of {} are reduced; expected f32, f64, i32 or i64", name(type));
   if (is_integer(type) && (p.kind == ReduceKind::l2 || (p.kind == ReduceKind::mean && n.domain == smelt_domain)))
     return refuse(Reason::wrong_type, "the mean or norm of integers");
-  if (auto why = rejects_layouts_of(b)) return *why;
   return p;
 }
 
@@ -111,13 +110,6 @@ Result<std::optional<std::vector<int64_t>>> listed_axes(const BoundNode& b) {
   }
   if (axes.empty() && n.get_int("noop_with_empty_axes", 0)) return std::optional<std::vector<int64_t>>();
   return std::optional(std::move(axes));
-}
-
-std::optional<Refusal> rejects_layouts_of(const BoundNode& b) {
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
-  return std::nullopt;
 }
 
 std::optional<Refusal> rejects_result(const ReduceProblem& p, const BoundTensor& y) {

@@ -1,7 +1,8 @@
 // ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: elements folded where they lie, or the program evaluated block by
 // block and folded as it comes; then `post` over what remains. Axes are merged. Where the innermost one is reduced, rows are folded to
 // a number each, as many at once as lie equally far apart; otherwise whole lines of results gather element by element, and so they do
-// where rows are short. Where few results have many elements, their parts are folded apart and then together.
+// where rows are short. Where few results have many elements, their parts are folded apart and then together. Images are folded in the
+// order in which they lie, channels-last or plain.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -83,7 +84,8 @@ class ReduceKernel final : public Kernel {
         fold_(fold_of(p.kind)),
         type_(p.before.type(p.before.outputs()[0])),
         element_(bits(type_) / 8),
-        nest_(b, p.inputs_before, shape_before(b, p), all_axes(p, shape_before(b, p))) {
+        nest_(b, p.inputs_before, shape_before(b, p), all_axes(p, shape_before(b, p)),
+              axes_in_memory(b, p.inputs_before, shape_before(b, p))) {
     const int64_t inner = nest_.inner(), around = nest_.around(!nest_.inner_reduced);
     chunks_ = nest_.inner_reduced ? 1 : (inner + column_chunk - 1) / column_chunk;
     direct_ = p_.before.outputs()[0] == 0 && (inner == 1 || nest_.strides[0].back() == 1);
@@ -97,7 +99,9 @@ class ReduceKernel final : public Kernel {
     parts_ = parts();
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
     thread_bytes_ = tables_ + aligned(capacity_ * element_) + aligned(evaluator().scratch());
-    if (p_.post) add_post(b, threads);
+    const BoundTensor reduced = reduced_tensor(b);
+    if (!p_.post && !lies_like(reduced, b.outputs[0])) p_.post = expr::conversion(type_, type_);
+    if (p_.post) add_post(b, reduced, threads);
   }
 
   int64_t workspace() const override {
@@ -125,10 +129,34 @@ class ReduceKernel final : public Kernel {
   int64_t reduced_bytes() const { return aligned(nest_.kept * element_); }
   int64_t part_bytes() const { return parts_ > 1 ? aligned(parts_ * nest_.kept * element_) : 0; }
 
-  void add_post(const BoundNode& b, int threads) {
+  /// What the fold writes: the kept axes in the order in which the nest walks them.
+  BoundTensor reduced_tensor(const BoundNode& b) const {
     const bool keepdims = b.node->get_int("keepdims", 1) != 0;
     const Shape shape = shape_before(b, p_);
-    const BoundTensor reduced{type_, reduced_shape(shape, all_axes(p_, shape), keepdims)};
+    const std::vector<int64_t> axes = all_axes(p_, shape);
+    const auto folds = [&](size_t a) { return std::ranges::find(axes, static_cast<int64_t>(a)) != axes.end(); };
+    BoundTensor reduced{type_, reduced_shape(shape, axes, keepdims)};
+    const std::vector<size_t> order = axes_in_memory(b, p_.inputs_before, shape);
+    Shape steps(shape.size(), 1);
+    int64_t step = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+      if (folds(order[i])) continue;
+      steps[order[i]] = step;
+      step *= std::max<int64_t>(shape[order[i]], 1);
+    }
+    for (size_t a = 0; a < shape.size(); ++a)
+      if (keepdims || !folds(a)) reduced.strides.push_back(steps[a]);
+    return reduced;
+  }
+
+  static bool lies_like(const BoundTensor& reduced, const BoundTensor& y) {
+    const Shape steps = memory_strides(y);
+    for (size_t a = 0; a < y.shape.size(); ++a)
+      if (y.shape[a] > 1 && steps[a] != reduced.strides[a]) return false;
+    return true;
+  }
+
+  void add_post(const BoundNode& b, const BoundTensor& reduced, int threads) {
     const BoundTensor& y = b.outputs[0];
     std::vector<Shape> views = {broadcast_strides(reduced, y.shape.size())};
     for (size_t i = p_.inputs_before; i < p_.inputs; ++i) views.push_back(broadcast_strides(b.inputs[i], y.shape.size()));

@@ -34,8 +34,6 @@ std::unique_ptr<Kernel> reduce_kernel(const BoundNode& b, const ReduceProblem& p
 Result<std::optional<std::vector<int64_t>>> listed_axes(const BoundNode& b);
 /// What values of a type are folded in; undefined for what has no kernel. `real`: integers are computed in f64.
 DType folded(DType t, bool real);
-/// Why a reduction of tensors that lie so has no kernel.
-std::optional<Refusal> rejects_layouts_of(const BoundNode& b);
 
 void offer_log_sum_exp(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_log_sum_exp.cpp
 

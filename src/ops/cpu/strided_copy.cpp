@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "expr/simd/isa.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/simd/transposes.h"
 #include "ops/cpu/transpose_block.h"
 
 namespace smelt::ops {
@@ -100,8 +102,18 @@ void gather_lines(T* to, const T* from, int64_t rows, int64_t columns, int64_t t
   }
 }
 
-/// A band of rows transposed in blocks. Blocks that end with the rows or columns copy some elements again.
-template <class T> void transpose_band(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
+Transpose4 transpose_4() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::transpose_4();
+  return simd::best() == simd::Isa::avx2 ? avx2::transpose_4() : base::transpose_4();
+}
+
+/// Of at least `tile` rows and columns. Blocks that end with the rows or columns copy some elements again.
+template <class T>
+void transpose_blocks(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
+  if constexpr (sizeof(T) == 4) {
+    static const Transpose4 blocks = transpose_4();
+    return blocks(to, from, rows, columns, to_row, from_column);
+  }
   constexpr int64_t side = 4 * tile;  // of a group of blocks, whose lines are whole and stay in the L1 cache
   for (int64_t left = 0; left < columns; left += side) {
     for (int64_t i = 0; i < rows; i += tile) {
@@ -113,6 +125,45 @@ template <class T> void transpose_band(T* to, const T* from, int64_t rows, int64
     }
   }
 }
+
+/// Fewer rows or columns than a block has: in registers of m elements, and what is left over one by one.
+template <class T, int m>
+void transpose_narrow(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
+#ifdef __SSE2__
+  if (rows >= m && columns >= m) return transpose_small<T, m>(to, from, rows, columns, to_row, from_column);
+  if (columns < m && to_row == columns) {
+    const int64_t done = put_together<T, m>(to, from, rows, columns, from_column);
+    to += done * to_row, from += done, rows -= done;
+  } else if (rows < m) {
+    const int64_t done = take_apart<T, m>(to, from, rows, columns, to_row, from_column);
+    to += done, from += done * from_column, columns -= done;
+  }
+#endif
+  copy_tile(to, from, rows, columns, to_row, 1, 1, from_column);
+}
+
+/// to[i * to_row + j] = from[j * from_column + i].
+template <class T> void transpose_band(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
+  constexpr int all = 16 / static_cast<int>(sizeof(T));  // elements of a register
+  const int64_t least = std::min(rows, columns);
+  if (least >= tile) return transpose_blocks(to, from, rows, columns, to_row, from_column);
+  if constexpr (all > 2) {
+    if (least <= all / 2) return transpose_narrow<T, all / 2>(to, from, rows, columns, to_row, from_column);
+  }
+  transpose_narrow<T, all>(to, from, rows, columns, to_row, from_column);
+}
+
+/// How an axis of a transposition is cut into bands for threads and caches: the last one has what is left over.
+struct Bands {
+  int64_t extent, height, count;
+  /// As many elements along this axis as make a band of some 2^12 to 2^14 with `across` of the other one.
+  Bands(int64_t n, int64_t across, int64_t most)
+      : extent(n),
+        height(across < most ? std::max(most, (int64_t{1} << 12) / std::max<int64_t>(across, 1) / tile * tile) : most),
+        count(std::max<int64_t>(1, n / height)) {}
+  int64_t first(int64_t band) const { return band * height; }
+  int64_t length(int64_t band) const { return band + 1 == count ? extent - first(band) : height; }
+};
 
 }  // namespace
 
@@ -160,25 +211,32 @@ void StridedCopy::run(void* to, const void* from) const {
 
 template <class T> void StridedCopy::copy(T* to, const T* from) const {
   if (lines_) return copy_by_lines(to, from);
-  const bool transposes = to_column_ == 1 && from_row_ == 1 && rows_ >= tile && columns_ >= tile;
-  // Bands of whole cache lines of the source, where there are enough of them. The last one has what is left over.
-  const bool wide = transposes && planes_ * (rows_ / (4 * tile)) >= 2 * threads_;
-  const int64_t height = wide ? 4 * tile : tile, bands = std::max<int64_t>(1, rows_ / height);
+  if (to_column_ == 1 && from_row_ == 1) return transpose(to, from);
+  const int64_t bands = std::max<int64_t>(1, rows_ / tile);
   parallel(threads_, planes_ * bands, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t plane = task / bands, band = task % bands, first = band * height;
+      const int64_t plane = task / bands, band = task % bands, first = band * tile;
       T* out = to + to_.offset(plane) + first * to_row_;
       const T* in = from + from_.offset(plane) + first * from_row_;
-      const int64_t rows = band + 1 == bands ? rows_ - first : height;
-      if (transposes) {
-        transpose_band(out, in, rows, columns_, to_row_, from_column_);
-        continue;
-      }
+      const int64_t rows = band + 1 == bands ? rows_ - first : tile;
       for (int64_t i = 0; i < rows; i += tile) {
         for (int64_t j = 0; j < columns_; j += tile)
           copy_tile(out + i * to_row_ + j * to_column_, in + i * from_row_ + j * from_column_, std::min(tile, rows - i),
                     std::min(tile, columns_ - j), to_row_, to_column_, from_row_, from_column_);
       }
+    }
+  });
+}
+
+template <class T> void StridedCopy::transpose(T* to, const T* from) const {
+  const Bands rows(rows_, columns_, 4 * tile), columns(columns_, rows_, 16 * tile);
+  parallel(threads_, planes_ * rows.count * columns.count, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t plane = task / (rows.count * columns.count), row = task / columns.count % rows.count,
+                    column = task % columns.count;
+      const int64_t i = rows.first(row), j = columns.first(column);
+      transpose_band(to + to_.offset(plane) + i * to_row_ + j, from + from_.offset(plane) + i + j * from_column_,
+                     rows.length(row), columns.length(column), to_row_, from_column_);
     }
   });
 }

@@ -40,6 +40,7 @@ class StridedCopy {
  private:
   template <class T> void copy(T* to, const T* from) const;
   template <class T> void copy_by_lines(T* to, const T* from) const;
+  template <class T> void transpose(T* to, const T* from) const;
 
   int threads_;
   int64_t bytes_;

@@ -105,6 +105,24 @@ TEST(StridedCopy, reverses_lines) {
   }
 }
 
+/// Few rows or few columns, up to more than a block, and enough of the others for several threads.
+TEST(StridedCopy, puts_lines_together_and_takes_them_apart) {
+  for (int64_t few = 1; few <= 18; ++few) {
+    for (const int64_t many : {1, 5, 16, 33, 1500, 9001}) {
+      for (const int64_t gap : {0, 2}) {
+        SCOPED_TRACE(testing::Message() << few << " and " << many << ", gap " << gap);
+        for (const Shape& extents : {Shape{2, few, many}, Shape{1, many, few}}) {
+          const Shape from = strides_of(extents, {0, 1, 2}, gap), to = strides_of(extents, {0, 2, 1}, gap);
+          expect_copied<uint8_t>(extents, from, to, 3);
+          expect_copied<uint16_t>(extents, from, to, 2);
+          expect_copied<uint32_t>(extents, from, to, 3);
+          expect_copied<uint64_t>(extents, from, to, 2);
+        }
+      }
+    }
+  }
+}
+
 TEST(StridedCopy, transposes_bands_of_several_blocks) {
   for (const Shape& extents : {Shape{520, 384}, Shape{131, 530}, Shape{9, 130, 70}}) {
     std::vector<size_t> order(extents.size());

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -152,6 +153,9 @@ class ExecutionImpl final : public Execution {
   /// Memory where kernels reach it. An error names the value and the node that makes it.
   Tensor memory_of(ValueId v, DType type, const Shape& shape);
   /// Memory for an output of the caller's, on the side where it wants outputs.
+  /// The run's result as the caller's own: moved where nothing else holds it, else copied.
+  Tensor given_away(size_t output);
+  std::optional<Tensor> taken_from_segments(const Tensor& made);
   Tensor fresh_memory(ValueId v, DType type, const Shape& shape, std::optional<void*> stream);
   /// Memory for outputs whose size is known; `stream`: where they are made.
   std::vector<Tensor> fresh_outputs(std::optional<void*> stream);
@@ -180,7 +184,8 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<void> stream_;
   std::list<std::pair<Binding, std::unique_ptr<SegmentState>>> bound_;  // most recently bound first, within the options' bounds
   std::vector<BoundCache> caches_;
-  std::vector<const SegmentState*> segments_;  // of the last run, in order
+  std::set<ValueId> own_results_;        // that late kernels made in memory which nothing else holds
+  std::vector<SegmentState*> segments_;  // of the last run, in order
   SegmentState* first_ = nullptr;
   const SegmentRecording* recording_ = nullptr;  // of first_ as it is bound; null on the host, and for too many sets of addresses
   Tensor arena_;

@@ -1,5 +1,6 @@
 // An Execution's runs whose outputs are new tensors: on its own stream and waited for, or on a caller's.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -46,8 +47,33 @@ void ExecutionImpl::release_bound() {
   recording_ = nullptr;
 }
 
+/// From memory of the Execution's own that the run's segments made a result in: another run takes another.
+std::optional<Tensor> ExecutionImpl::taken_from_segments(const Tensor& made) {
+  for (SegmentState* state : segments_) {
+    for (Tensor& own : state->own_results) {
+      if (!own.valid() || !overlaps(own, made)) continue;
+      // What a kernel found is the beginning of memory for all that it might have found.
+      if (own.raw() != made.raw() || made.nbytes() < own.nbytes() / 2) return made.clone();
+      const auto memory = std::make_shared<Tensor>(std::exchange(own, Tensor()));
+      return Tensor::borrow(made.type(), made.shape(), memory->raw(), memory);
+    }
+  }
+  return std::nullopt;
+}
+
+Tensor ExecutionImpl::given_away(size_t output) {
+  const Tensor made = std::exchange(outputs_[output], Tensor());
+  const auto shares = [&](const Tensor& t) { return t.valid() && t.nbytes() > 0 && overlaps(t, made); };
+  if (!backend_.is_host() || made.type() == DType::string || made.nbytes() == 0 || std::ranges::any_of(outputs_, shares))
+    return made.clone();
+  if (auto taken = taken_from_segments(made)) return *std::move(taken);
+  const ValueId v = plan_->graph().outputs()[output];
+  return own_results_.contains(v) && value(v).raw() == made.raw() ? made : made.clone();
+}
+
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches) {
   const Stoppable stoppable(*this);
+  own_results_.clear();
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
   const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
@@ -60,9 +86,9 @@ std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std
   run();
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (fresh[i].valid()) continue;
-    const Tensor& made = outputs_[i];
+    const Tensor made = outputs_[i];
     if (in_host_memory(made)) {
-      fresh[i] = made.clone();
+      fresh[i] = given_away(i);
     } else {
       fresh[i] = fresh_memory(plan_->graph().outputs()[i], made.type(), made.shape(), std::nullopt);
       backend_.copy(fresh[i].raw(), made.raw(), made.nbytes(), stream_.get());

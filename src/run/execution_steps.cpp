@@ -136,6 +136,7 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
   std::optional<std::vector<Tensor>> by_kernel;
   if (backend_.is_host() && !plan::is_control_flow(*step.node))
     by_kernel = late_kernels_.run(*step.node, in, plan_->context().tuner);
+  const bool kernel_made = by_kernel.has_value();
   std::vector<Tensor> out = by_kernel ? *std::move(by_kernel) : ops::run_reference(*step.node, in, run_graph);
   for (size_t i = 0; i < out.size(); ++i) {
     if (step.node->outputs[i] == ValueId::none) continue;
@@ -143,6 +144,7 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     const bool lent =
         std::ranges::any_of(in, [&](const Tensor& t) { return t.valid() && out[i].nbytes() > 0 && overlaps(t, out[i]); });
     value(step.node->outputs[i]) = lent ? out[i].clone() : std::move(out[i]);
+    if (kernel_made) own_results_.insert(step.node->outputs[i]);
   }
 }
 

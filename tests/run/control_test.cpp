@@ -30,6 +30,39 @@ TEST(Session, runs_the_branch_that_the_condition_chooses) {
   }
 }
 
+/// Sizes that only the run knows: what one run gave stays as it is through the next ones, whichever memory each was made in.
+TEST(Session, results_whose_sizes_the_run_finds_are_the_callers_own) {
+  Builder b;
+  const ValueId n = b.input("n", SymShape{}, DType::i64);
+  const ValueId zero = b.g.add_constant("zero", Tensor::scalar<int64_t>(0)),
+                one = b.g.add_constant("one", Tensor::scalar<int64_t>(1));
+  const ValueId range = b.node("range", "Range", {zero, n, one}, {Dim("k")}, DType::i64);
+  const ValueId floats = b.node("floats", "Cast", {range}, {Dim("k")}, DType::f32, {{"to", int64_t{1}}});
+  const ValueId three = b.g.add_constant("three", Tensor::scalar<int64_t>(3));
+  const ValueId odd = b.node("odd", "Mod", {range, three}, {Dim("k")}, DType::i64);
+  const ValueId found = b.node("found", "NonZero", {odd}, {Dim(1), Dim("f")}, DType::i64);
+  const ValueId same = b.node("same", "Identity", {range}, {Dim("k")}, DType::i64);
+  const ValueId shape = b.node("shape", "Unsqueeze", {n, b.ints({0})}, to_sym({1}), DType::i64);
+  const ValueId filled = b.node("filled", "ConstantOfShape", {shape}, {Dim("m")}, DType::f32);
+  for (ValueId v : {range, floats, odd, found, same, filled, n, range}) b.output(v);
+  const Graph g = clone(b.g);
+  Session session(Plan::build(std::move(b.g), quick()));
+  std::vector<std::map<std::string, Tensor>> got;
+  std::vector<std::vector<Tensor>> want;
+  for (int64_t count : {50000, 7, 50000, 60000, 0, 50000}) {
+    const Tensor in = Tensor::scalar<int64_t>(count);
+    got.push_back(session.run({{"n", in}}));
+    want.push_back(ops::evaluate(g, std::vector{in}));
+  }
+  for (size_t run = 0; run < got.size(); ++run)
+    for (size_t i = 0; i < want[run].size(); ++i) expect_same(got[run].at(g.value(g.outputs()[i]).name), want[run][i]);
+  for (const auto& [name, t] : got.back())
+    for (const auto& [other, u] : got.back())
+      if (name != other) {
+        EXPECT_FALSE(overlaps(t, u)) << name << " and " << other;
+      }
+}
+
 /// y = x * 2^trips by doubling, and every intermediate value stacked: the loop's output grows with its trips.
 TEST(Session, runs_a_loop_whose_result_grows_with_its_trips) {
   Builder b;

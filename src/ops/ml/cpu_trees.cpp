@@ -1,9 +1,12 @@
 // Tree ensembles on the processor. Many rows: blocks of rows by threads, each block through one tree after the other. Few rows: parts of
-// the forest by threads, eight trees a time; their scores are added up in the parts' order, whatever the number of threads.
+// the forest by threads, eight trees a time; their scores are added up in the parts' order, whatever the number of threads. Kernels of
+// one node for several numbers of rows share its forest.
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/ml/classes.h"
@@ -17,14 +20,61 @@ namespace {
 constexpr int64_t block = 64;       // rows
 constexpr int64_t most_parts = 16;  // of a forest
 
+/// A node's trees, read and laid out.
+template <class T> struct MadeForest {
+  std::shared_ptr<const Node> node;
+  Forest forest;
+  FlatForest<T> flat;
+
+  explicit MadeForest(std::shared_ptr<const Node> n) : node(std::move(n)), forest(forest_of(*node)), flat(forest) {}
+};
+
+bool is_same(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&]<class V>(const V& v) {
+        const V& w = std::get<V>(b);
+        if constexpr (std::is_same_v<V, Tensor>)
+          return v.type() == w.type() && v.shape() == w.shape() && v.type() != DType::string &&
+                 std::equal(static_cast<const char*>(v.raw()), static_cast<const char*>(v.raw()) + v.nbytes(),
+                            static_cast<const char*>(w.raw()));
+        else
+          return v == w;
+      },
+      a);
+}
+
+bool is_same(const Node& a, const Node& b) {
+  return a.op == b.op && std::ranges::equal(a.attrs, b.attrs, [](const auto& x, const auto& y) {
+           return x.first == y.first && is_same(x.second, y.second);
+         });
+}
+
+/// The forest of a kernel that is still there, of a node with the same attributes, or a new one.
+template <class T> std::shared_ptr<const MadeForest<T>> made_forest(const std::shared_ptr<const Node>& node) {
+  static std::mutex mutex;
+  static std::vector<std::weak_ptr<const MadeForest<T>>> made;
+  {
+    const std::lock_guard lock(mutex);
+    std::erase_if(made, [](const auto& m) { return m.expired(); });
+    for (const auto& m : made)
+      if (auto forest = m.lock(); forest && is_same(*forest->node, *node)) return forest;
+  }
+  auto forest = std::make_shared<const MadeForest<T>>(node);
+  const std::lock_guard lock(mutex);
+  made.push_back(forest);
+  return forest;
+}
+
 /// T: what features are compared as; X: what they are given as.
 template <class T, class X> class TreesKernel final : public Kernel {
  public:
   static constexpr int64_t together = FlatForest<T>::together;
 
-  TreesKernel(const BoundNode& b, int threads)
-      : forest_(forest_of(*b.node)),
-        flat_(forest_),
+  TreesKernel(const BoundNode& b, const std::shared_ptr<const Node>& node, int threads)
+      : made_(made_forest<T>(node)),
+        forest_(made_->forest),
+        flat_(made_->flat),
         features_(features_of(b.inputs[0].shape)),
         rows_(rows_of(b.inputs[0].shape)),
         transform_(ensemble_transform(*b.node)),
@@ -153,8 +203,9 @@ template <class T, class X> class TreesKernel final : public Kernel {
     }
   }
 
-  Forest forest_;
-  FlatForest<T> flat_;
+  std::shared_ptr<const MadeForest<T>> made_;
+  const Forest& forest_;
+  const FlatForest<T>& flat_;
   int64_t features_, rows_;
   PostTransform transform_;
   bool wide_, by_rows_ = true;
@@ -175,14 +226,17 @@ void offer_trees_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
     return offer.refuse("cpu", Reason::wrong_type, "results of {}", name(result));
   if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
   const size_t nodes = b.node->get_ints("nodes_featureids").size();
+  // Written out, a forest's attributes are megabytes.
+  offer.problem = Key(b.node->op).field(fmt::format("{} nodes", nodes)).field(b.inputs[0]).to(b.outputs.back()).text();
   const double estimate =
       2 + 0.01 * static_cast<double>(rows_of(b.inputs[0].shape)) * (1 + static_cast<double>(nodes) / 64) / machine.threads;
   const auto add = [&]<class K>(const K*) {
-    offer.candidates.push_back({"cpu", "", estimate, [b, node = *b.node, threads = machine.threads] {
-                                  BoundNode bound = b;
-                                  bound.node = &node;
-                                  return std::make_unique<K>(bound, threads);
-                                }});
+    offer.candidates.push_back(
+        {"cpu", "", estimate, [b, node = std::make_shared<const Node>(*b.node), threads = machine.threads] {
+           BoundNode bound = b;
+           bound.node = node.get();
+           return std::make_unique<K>(bound, node, threads);
+         }});
   };
   switch (type) {
     case DType::f32: return add(static_cast<const TreesKernel<float, float>*>(nullptr));

@@ -101,7 +101,7 @@ void ChannelsLastMoves::free_views(const std::vector<Step>& steps) {
   }
 }
 
-/// Answers that were cut off are not kept.
+/// Looks at `depth` steps ahead.
 bool ChannelsLastMoves::is_wanted(TensorIndex t, int depth) {
   if (const auto at = wanted_.find(t); at != wanted_.end()) return at->second;
   if (depth == 0) return false;
@@ -109,8 +109,9 @@ bool ChannelsLastMoves::is_wanted(TensorIndex t, int depth) {
   for (const Step* step : readers_[static_cast<size_t>(t)]) {
     if (wanted) break;
     if (plain_.contains(step->id)) continue;
-    wanted = makes_images_(*step) ||
-             ((follows_(*step) || is_move(*step)) && is_image(step->outputs[0]) && is_wanted(step->outputs[0], depth - 1));
+    const auto leads_on = [&](TensorIndex y) { return y != absent && is_image(y) && is_wanted(y, depth - 1); };
+    const bool follows = follows_(*step) || is_move(*step) || step->node->is("Split") || step->node->is("Slice");
+    wanted = makes_images_(*step) || (follows && std::ranges::any_of(step->outputs, leads_on));
   }
   return wanted_[t] = wanted;
 }

@@ -74,6 +74,8 @@ void copy_lines(char* to, const char* from, int64_t rows, int64_t bytes, int64_t
   if (from_row == 0 && to_row == bytes && rows >= 8 && bytes < 256) return repeat_line(to, from, rows, bytes);
   if (bytes >= 256) {
     for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_row, from + i * from_row, static_cast<size_t>(bytes));
+  } else if (bytes >= 64) {
+    copy_by_pieces<64>(to, from, rows, bytes, to_row, from_row);
   } else if (bytes >= 16) {
     copy_by_pieces<16>(to, from, rows, bytes, to_row, from_row);
   } else if (bytes >= 8) {
@@ -130,6 +132,7 @@ void transpose_blocks(T* to, const T* from, int64_t rows, int64_t columns, int64
 template <class T, int m>
 void transpose_narrow(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
 #ifdef __SSE2__
+  if (columns == 2 && to_row == 2 && rows >= 16 / static_cast<int64_t>(sizeof(T))) return zip(to, from, from + from_column, rows);
   if (rows >= m && columns >= m) return transpose_small<T, m>(to, from, rows, columns, to_row, from_column);
   if (columns < m && to_row == columns) {
     const int64_t done = put_together<T, m>(to, from, rows, columns, from_column);
@@ -230,6 +233,13 @@ template <class T> void StridedCopy::copy(T* to, const T* from) const {
 
 template <class T> void StridedCopy::transpose(T* to, const T* from) const {
   const Bands rows(rows_, columns_, 4 * tile), columns(columns_, rows_, 16 * tile);
+  if (rows.count * columns.count == 1) {  // small planes, of which there are many
+    return parallel(threads_, planes_, 1, [&](int64_t begin, int64_t end, int) {
+      igemm::RowMap::Walk out(to_, begin), in(from_, begin);
+      for (int64_t plane = begin; plane < end; ++plane, out.next(), in.next())
+        transpose_band(to + out.offset(), from + in.offset(), rows_, columns_, to_row_, from_column_);
+    });
+  }
   parallel(threads_, planes_ * rows.count * columns.count, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t plane = task / (rows.count * columns.count), row = task / columns.count % rows.count,

@@ -110,6 +110,20 @@ template <class T, int m> inline int64_t put_together(T* to, const T* from, int6
   return i;
 }
 
+/// Two lines of at least a register's elements in turn.
+template <class T> inline void zip(T* to, const T* first, const T* second, int64_t rows) {
+  constexpr int64_t n = 16 / static_cast<int64_t>(sizeof(T));
+  using namespace transpose_block_detail;
+  for (int64_t i = 0; i < rows; i += n) {
+    const int64_t row = i < rows - n ? i : rows - n;
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(first + row));
+    const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(second + row));
+    auto* pairs = reinterpret_cast<__m128i*>(to + 2 * row);
+    _mm_storeu_si128(pairs, low<T>(a, b));
+    _mm_storeu_si128(pairs + 1, high<T>(a, b));
+  }
+}
+
 /// The other way about: `columns` places of `rows` elements, fewer than m, become lines. How many columns are done: m elements are read at
 /// each place, which the last ones do not have.
 template <class T, int m>

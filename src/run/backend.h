@@ -104,6 +104,10 @@ class Backend {
   virtual void copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
   /// The parts of a concatenation into its rows; all lie in memory that it reaches.
   virtual void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, void* stream) = 0;
+  /// Bytes of bools other than 0 and 1 become 1, in memory that it reaches. On the host others see to that before they copy.
+  virtual void make_booleans_0_or_1(void* at, int64_t count, void* stream) { (void)at, (void)count, (void)stream; }
+  /// Loads what that takes, which must not happen while a caller captures.
+  virtual void load_booleans() {}
   virtual void wait(void* stream) = 0;
   /// Null on the host.
   virtual std::unique_ptr<StreamEvent> event() { return nullptr; }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/cuda/activity.h"
+#include "device/cuda/booleans.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/upload.h"
 #include "ops/core/align.h"
@@ -230,6 +231,11 @@ class CudaBackend final : public Backend {
     cuda::check(cuda::driver().copy_2d(&c, of(stream)), "copying rows of a tensor");
   }
 
+  void load_booleans() override { booleans_.load(); }
+  void make_booleans_0_or_1(void* at, int64_t count, void* stream) override {
+    booleans_.make_0_or_1(address_of(at), count, of(stream));
+  }
+
   void wait(void* stream) override {
     const cuda::Device::Current current(*device_);
     cuda::check(cuda::driver().stream_synchronize(of(stream)), "waiting for the GPU");
@@ -282,6 +288,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<cuda::Device> device_;
   std::mutex mutex_;
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
+  cuda::Booleans booleans_{device_};
   std::atomic<int64_t> constant_bytes_ = 0;
   std::atomic<bool> warned_ = false;
   std::shared_ptr<RequestedCopies> requested_ = std::make_shared<RequestedCopies>();

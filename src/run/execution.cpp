@@ -119,7 +119,8 @@ void ExecutionImpl::wait_for_enqueued() {
 }
 
 bool ExecutionImpl::has_odd_booleans(const Tensor& t) const {
-  if (t.type() != DType::boolean || !in_host_memory(t)) return false;
+  if (t.type() != DType::boolean) return false;
+  if (!in_host_memory(t)) return true;
   const threads::Scope threads(plan_->context().team);  // they share the reading of many
   return has_other_booleans(t);
 }
@@ -152,6 +153,7 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
     }
     v = own;
     staged_.push_back({i, inputs[i], v, {}});
+    if (v.type() == DType::boolean && !in_host_memory(inputs[i])) backend_.load_booleans();
   }
   first_ = &first;
   recording_ = nullptr;

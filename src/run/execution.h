@@ -146,7 +146,9 @@ class ExecutionImpl final : public Execution {
   bool is_static() const { return !first_->after && first_->data_dependent.empty(); }
   /// Whether kernels can use the caller's tensor as it lies.
   bool usable(const Tensor& t) const;
+  /// Other bytes than 0 and 1; of bools on a GPU, whose bytes nobody looks at, it says yes.
   bool has_odd_booleans(const Tensor& t) const;
+  void copy_staged(StagedInput& b, void* stream);
   bool in_host_memory(const Tensor& t) const { return backend_.is_host() || !backend_.reaches(t.raw()) || t.nbytes() == 0; }
   /// The tensor, or a copy of it in the host's memory.
   Tensor on_host(const Tensor& t);

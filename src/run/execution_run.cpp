@@ -66,6 +66,12 @@ void ExecutionImpl::wait_for_last_stream(void* stream) {
   if (last_stream_ && *last_stream_ != stream) last_event_->wait(stream);
 }
 
+void ExecutionImpl::copy_staged(StagedInput& b, void* stream) {
+  backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream);
+  if (b.from.type() == DType::boolean && !in_host_memory(b.from))
+    backend_.make_booleans_0_or_1(b.to.raw(), b.from.nbytes(), stream);
+}
+
 void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
   backend_.refuse_if_lost();
   const ForNow<Trace*> naming(trace_, trace);
@@ -74,13 +80,13 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
   if (timestamps) timestamps->record(stream_.get());
   for (StagedInput& b : staged_) {
     name_copies(plan_->inputs()[b.input].name);
-    const void* from = b.from.raw();
-    if (has_odd_booleans(b.from)) {
+    if (in_host_memory(b.from) && has_odd_booleans(b.from)) {
       b.as_booleans = b.from.clone();
       make_booleans_0_or_1(b.as_booleans);
-      from = b.as_booleans.raw();
+      backend_.copy(b.to.raw(), b.as_booleans.raw(), b.from.nbytes(), stream_.get());
+    } else {
+      copy_staged(b, stream_.get());
     }
-    backend_.copy(b.to.raw(), from, b.from.nbytes(), stream_.get());
   }
   if (!is_static()) {
     resolve(*first_);  // a later segment of the last run may have made the arena larger
@@ -125,7 +131,7 @@ void ExecutionImpl::enqueue(void* stream) {
   // What is captured runs when the caller says, in an order that only the caller knows.
   const bool captured = backend_.is_capturing(stream);
   if (!captured) wait_for_last_stream(stream);
-  for (StagedInput& b : staged_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream);
+  for (StagedInput& b : staged_) copy_staged(b, stream);
   enqueued_ = true;
   run_segment(*first_, recording_, stream, nullptr);
   copy_to_caller(stream);

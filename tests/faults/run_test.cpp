@@ -33,6 +33,26 @@ TEST_F(Faults, the_tables_of_a_kernel_are_uploaded_beside_the_captures_of_other_
   });
 }
 
+/// The made-up driver runs copies and the kernel of src/device/cuda/booleans.h.
+TEST_F(Faults, bools_of_other_bytes_that_lie_on_the_device_become_1_and_are_not_written_to) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    Builder b;
+    b.output(b.node("y", "Identity", {b.input("x", to_sym({700}), DType::boolean)}, to_sym({700}), DType::boolean));
+    const auto plan = Plan::build(std::move(b.g), on_gpu());
+    Tensor odd = Tensor::zeros(DType::u8, {700});
+    for (size_t i = 0; i < 700; ++i) odd.data<uint8_t>()[i] = static_cast<uint8_t>(i % 5 == 0 ? 0 : i);
+    const Tensor placed = plan->place(Tensor::borrow(DType::boolean, {700}, odd.raw(), nullptr));
+    Session session(plan);
+    for (int run = 0; run < 2; ++run) {
+      const Tensor y = to_host(session.run({{"x", placed}}).begin()->second);
+      const auto* bytes = static_cast<const uint8_t*>(y.raw());
+      for (size_t i = 0; i < 700; ++i) ASSERT_EQ(bytes[i], odd.data<uint8_t>()[i] != 0) << i;
+    }
+    EXPECT_EQ(std::memcmp(to_host(placed).raw(), odd.raw(), 700), 0);
+    EXPECT_EQ(cuda.on_legacy_stream, 0);
+  });
+}
+
 TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {
     Builder b;

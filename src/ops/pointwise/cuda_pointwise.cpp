@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "kernels/pointwise/pointwise.h"
+#include "ops/core/any_booleans.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
@@ -40,7 +41,9 @@ std::string source_of(const Specialised& s) {
   std::vector<std::string> inputs_of, outputs_of;  // views
   for (size_t t = 0; t < tensors; ++t) {
     const DType type = t < inputs ? p.type(static_cast<expr::Ref>(t)) : p.type(p.outputs()[t - inputs]);
-    (t < inputs ? inputs_of : outputs_of).push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), s.steps[t]));
+    // A bool is loaded as a byte, of which all but 0 are true: as a bool, the byte's last bit would be.
+    const DType in_memory = t < inputs && type == DType::boolean ? DType::u8 : type;
+    (t < inputs ? inputs_of : outputs_of).push_back(fmt::format("View<{}, {}>", expr::cuda_type(in_memory), s.steps[t]));
   }
   const std::string config = config_source("PointwiseConfig", {{"threads", threads}, {"width", s.width}});
   const size_t rank = s.views.extents.size();
@@ -53,7 +56,7 @@ std::string source_of(const Specialised& s) {
          entry_source(entry, kernels::pointwise_bytes(static_cast<int>(rank), static_cast<int>(tensors)));
 }
 
-class PointwiseCuda final : public CompiledKernel {
+class PointwiseCuda final : public CompiledKernel, public TakesAnyBooleans {
  public:
   PointwiseCuda(const Specialised& s, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("pointwise:w{}", s.width), source_of(s), options_of(s.problem)}, "pointwise"),
@@ -62,6 +65,7 @@ class PointwiseCuda final : public CompiledKernel {
         walk_(s.views, s.width) {}
 
   bool in_place(size_t) const override { return single_; }
+  bool takes_any_boolean(size_t i) const override { return std::ranges::find(present_, i) != present_.end(); }
 
   void run(const Buffers& b) override {
     if (walk_.chunks() == 0) return;

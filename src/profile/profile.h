@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -102,7 +103,7 @@ struct NodeRow {
   double intensity() const { return profile::intensity(flops, bytes); }
 };
 
-/// A step inside the body of an If, Loop or Scan, on the processor.
+/// A step inside the body of an If, Loop or Scan.
 struct InnerRow {
   std::vector<std::string> path;  // the nodes that it is inside of, each with its body: "loop: body"
   StepRow row;                    // of one call, on average
@@ -178,7 +179,9 @@ struct Profile {
   double steps_us = 0;  // sum of the steps' medians
   double gaps_us =
       0;  // profiled run's time outside steps (median, of the processor's runs over those that other work took least of)
-  /// The share of an unprofiled run that is neither in steps nor in gaps; negative if profiling made the run longer.
+  /// The share of an unprofiled run; not a number where none was timed.
+  double of_run(double us) const { return latency_us.median > 0 ? us / latency_us.median : std::nan(""); }
+  /// The share that is neither in steps nor in gaps; negative if profiling made the run longer.
   double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
   std::vector<StepRow> steps;     // in execution order
   std::vector<ScopeRow> scopes;   // in module order

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "fuse/name_patterns.h"
+#include "fuse/spelled_out.h"
 #include "import/export.h"
 #include "import/import.h"
 #include "import/schema.h"
@@ -16,33 +18,18 @@
 
 namespace smelt::fuse {
 
-bool matches(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == text[t] && pattern[p] != '*'))) {
-      ++p, ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
 namespace {
 
 class Converter {
  public:
   Converter(Graph& g, DType to) : g_(g), to_(to), onnx_type_(to == DType::f16 ? "tensor(float16)" : "tensor(bfloat16)") {}
 
-  PrecisionSummary run(const std::vector<std::string>& patterns) {
-    find_kept(patterns);
+  PrecisionSummary run(const std::vector<std::string>& patterns, const Options* fusing) {
+    check(patterns);
+    if (fusing) recognise_spelled_out(g_, *fusing);
+    for (const std::string& pattern : patterns)
+      for (NodeId id : g_.topological())
+        if (is_called(g_, g_.node(id), pattern)) kept_.insert(id);
     for (NodeId id : g_.topological()) convert(id);
     const std::vector<ValueId> outputs = g_.outputs();
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -51,23 +38,11 @@ class Converter {
   }
 
  private:
-  void find_kept(const std::vector<std::string>& patterns) {
-    for (const auto& pattern : patterns) {
-      bool any = false;
-      for (NodeId id : g_.topological()) {
-        const Node& n = g_.node(id);
-        bool hit = matches(pattern, n.name);
-        for (int32_t s : n.sources) {
-          const SourceNode& source = g_.sources()[static_cast<size_t>(s)];
-          hit = hit || matches(pattern, source.name) ||
-                std::any_of(source.scopes.begin(), source.scopes.end(),
-                            [&](const auto& scope) { return !scope.empty() && matches(pattern, scope); });
-        }
-        if (hit) kept_.insert(id);
-        any = any || hit;
-      }
-      if (!any) fail_usage("--keep-fp32='{}' matches no node and no module scope of the graph", pattern);
-    }
+  void check(const std::vector<std::string>& patterns) const {
+    const std::vector<NodeId> nodes = g_.topological();
+    for (const std::string& pattern : patterns)
+      if (std::ranges::none_of(nodes, [&](NodeId id) { return is_called(g_, g_.node(id), pattern); }))
+        fail_usage("--keep-fp32='{}' matches no node and no module scope of the graph", pattern);
   }
 
   /// Counts and positions, whose values 16 bits may not tell apart.
@@ -116,6 +91,7 @@ class Converter {
         if (is_f32(n.outputs[i]) && i != 1 && i != 2) p.outputs.push_back(i);
       return p;
     }
+    if (n.domain == smelt_domain) return plan_fused(n);
     if (n.domain != onnx_domain) return p;
     const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_opset()), n.domain);
     const auto* in_plans = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_plan_opset), n.domain);
@@ -142,6 +118,29 @@ class Converter {
       p.inputs.clear();
       p.outputs = {0};
     }
+    return p;
+  }
+
+  /// Of a node that recognise_spelled_out() made: it accumulates in f32, whatever its type.
+  Plan plan_fused(const Node& n) const {
+    const bool same_throughout = n.program ? n.is("Pointwise", smelt_domain) : n.is("Norm", smelt_domain);
+    const auto other = [&](ValueId v) { return v != ValueId::none && !is_f32(v); };
+    if (!same_throughout || std::ranges::any_of(n.inputs, other) || std::ranges::any_of(n.outputs, other)) return {};
+    Plan p;
+    for (size_t i = 0; i < n.inputs.size(); ++i)
+      if (is_f32(n.inputs[i])) p.inputs.push_back(i);
+    for (size_t i = 0; i < n.outputs.size(); ++i)
+      if (is_f32(n.outputs[i])) p.outputs.push_back(i);
+    return p;
+  }
+
+  /// The program between values of the new type.
+  expr::Program narrowed(const expr::Program& wide) const {
+    expr::Program p;
+    std::vector<expr::Ref> in;
+    for (int i = 0; i < wide.input_count(); ++i) in.push_back(p.input(to_));
+    for (expr::Ref& r : in) r = p.cast(r, DType::f32);
+    for (const expr::Ref r : p.splice(wide, in)) p.output(p.cast(r, to_));
     return p;
   }
 
@@ -194,6 +193,7 @@ class Converter {
       lowered_.insert(n.outputs[i]);
     }
     if (p.outputs.empty()) return;
+    if (n.program) g_.edit(id).program = narrowed(*n.program);
     if (n.op == "Cast") g_.edit(id).attrs["to"] = static_cast<int64_t>(to_);
     if (n.op == "ConstantOfShape") {
       const Tensor value = n.get_tensor("value");
@@ -265,10 +265,11 @@ class Converter {
 
 }  // namespace
 
-PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32) {
+PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32,
+                                   const Options* fusing) {
   PrecisionSummary summary;
   if (precision == "fp16" || precision == "bf16") {
-    summary = Converter(g, precision == "fp16" ? DType::f16 : DType::bf16).run(keep_fp32);
+    summary = Converter(g, precision == "fp16" ? DType::f16 : DType::bf16).run(keep_fp32, fusing);
   } else if (precision.empty() || precision == "fp32") {
     return summary;
   } else if (precision != "tf32") {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuse/match/rewrite.h"
 #include "graph/graph.h"
 
 namespace smelt::fuse {
@@ -24,11 +25,12 @@ struct PrecisionSummary {
 /// quantised type; when its row says so (Half::wide: Pow, Exp, reductions, …); or when it is pointwise between such
 /// nodes.
 ///
+/// `fusing`: the graph is to be fused with these options. What ONNX spells out in several nodes (RMSNorm, LayerNorm, GELU, SiLU), some
+/// of which would stay fp32 and keep the others from being recognised, then becomes the one node first, which converts as a whole.
+///
 /// tf32 changes no type: it lets tactics round the inputs of matrix products to 10 bits of mantissa, and is written into
 /// the graph's metadata ("smelt.precision"). Throws Error (usage): no such precision, or a pattern that matches nothing.
-PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32 = {});
-
-/// Whether the text matches a pattern, in which * stands for any characters and ? for one.
-bool matches(std::string_view pattern, std::string_view text);
+PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32 = {},
+                                   const Options* fusing = nullptr);
 
 }  // namespace smelt::fuse

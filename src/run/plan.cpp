@@ -114,15 +114,17 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   const Platform platform = platform_for(options, tf32, std::move(embedded), std::move(carried));
   platform.context->stages = std::move(stages);
   clock.end("device");
-  const fuse::PrecisionSummary done = fuse::convert_precision(graph, options.precision, options.keep_fp32);
+  const fuse::Options fusing = plan::fuse_options(options);
+  const fuse::PrecisionSummary done =
+      fuse::convert_precision(graph, options.precision, options.keep_fp32, options.optimize ? &fusing : nullptr);
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);
-  if (options.optimize) fuse::run(graph, plan::fuse_options(options));
+  if (options.optimize) fuse::run(graph, fusing);
   if (const auto shapes = plan::fixed_shapes(graph); shapes && plan::inlines_decided(options)) {
     if (const auto decided = plan::DecidedGraphs().find(graph, *shapes)) {
       graph = clone(*decided->graph);
-      fuse::run(graph, plan::fuse_options(options));
+      fuse::run(graph, fusing);
     }
   }
   auto made = std::make_shared<PlanImpl>(std::move(graph), platform);

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include "fuse/name_patterns.h"
 #include "import/models.h"
 #include "ops/core/operator.h"
+#include "support/graphs.h"
 
 namespace smelt::testing {
 namespace {
 
 using fuse::convert_precision;
+using fuse::matches;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -58,6 +61,44 @@ TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
   verify(g);
   for (const char* v : {"p", "m", "e", "r"}) EXPECT_EQ(type(g, v), DType::f32) << v;
   EXPECT_EQ(type(g, "q"), DType::f16);
+}
+
+constexpr const char* spelled_out = R"(g (float[2, 8] x, float[8, 8] m) => (float[2, 8] y) <
+    float two = {2}, float three = {3}, float eps = {0.000001}, float one = {1}, float half = {0.5}, float c = {0.044715},
+    float s = {0.7978846}, int64[1] last = {-1}, float[8] w = {1, 2, 1, 1, 1, 1, 1, 1}> {
+  p = Pow(x, two) a = ReduceMean(p, last) e = Add(a, eps) r = Sqrt(e) i = Div(one, r) q = Mul(x, i) n = Mul(q, w) h = MatMul(n, m)
+  b = Pow(h, three) d = Mul(b, c) f = Add(h, d) k = Mul(f, s) t = Tanh(k) u = Add(t, one) v = Mul(h, u) y = Mul(v, half) })";
+
+// Squares stay fp32, and would keep what they are parts of from being recognised.
+TEST(Precision, what_is_spelled_out_is_recognised_first_and_converts_as_a_whole) {
+  const auto model = [] {
+    Graph g = import(parse(20, spelled_out));
+    return g;
+  };
+  const std::vector<Tensor> x{test::random_tensor({2, 8}, 1), test::random_tensor({8, 8}, 2)};
+  const std::vector<double> expected = ops::evaluate(model(), x)[0].to_doubles();
+  for (const char* precision : {"fp16", "bf16"}) {
+    Graph g = model();
+    const fuse::Options options;
+    const auto s = convert_precision(g, precision, {}, &options);
+    verify(g);
+    EXPECT_THAT(ops(g), ElementsAre("Cast", "Norm", "Cast", "MatMul", "Pointwise", "Cast")) << precision;
+    EXPECT_EQ(s.kept, 0);
+    EXPECT_EQ(bits(type(g, "n")), 16);
+    EXPECT_THAT(ops::evaluate(g, x)[0].to_doubles(), ::testing::Pointwise(::testing::DoubleNear(0.1), expected)) << precision;
+    fuse::run(g, options);
+    verify(g);
+    EXPECT_THAT(ops(g), ElementsAre("Pointwise", "Norm", "Pointwise", "MatMul"))
+        << "the product takes the activation, and the casts of x and m stay";
+  }
+  Graph kept = model();
+  const fuse::Options options;
+  convert_precision(kept, "fp16", {"Pow_*"}, &options);
+  EXPECT_EQ(type(kept, "n"), DType::f32) << "a part that stays keeps the whole";
+  Graph apart = model();
+  const fuse::Options skipping{.skip = {"recognise_rms_norm", "attention"}};
+  convert_precision(apart, "fp16", {}, &skipping);
+  EXPECT_EQ(type(apart, "p"), DType::f32);
 }
 
 TEST(Precision, constants_stay_finite_and_do_not_vanish) {
@@ -147,10 +188,10 @@ TEST(Precision, tf32_changes_no_type) {
 }
 
 TEST(Precision, patterns_match_as_in_a_shell) {
-  EXPECT_TRUE(fuse::matches("layer?.*.norm", "layer1.0.norm"));
-  EXPECT_TRUE(fuse::matches("*", ""));
-  EXPECT_FALSE(fuse::matches("a*b", "acbd"));
-  EXPECT_FALSE(fuse::matches("", "a"));
+  EXPECT_TRUE(matches("layer?.*.norm", "layer1.0.norm"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_FALSE(matches("a*b", "acbd"));
+  EXPECT_FALSE(matches("", "a"));
 }
 
 }  // namespace

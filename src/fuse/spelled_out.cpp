@@ -1,0 +1,28 @@
+#include "fuse/spelled_out.h"
+
+#include <algorithm>
+
+namespace smelt::fuse {
+namespace {
+
+std::vector<Rewrite> recognising() {
+  constexpr std::string_view names[] = {"dead_code",          "shape_from_inputs",   "fold_constants",       "inline_if",
+                                        "remove_identity",    "merge_casts",         "merge_reshapes",       "merge_transposes",
+                                        "merge_duplicates",   "recognise_gelu",      "recognise_hard_swish", "recognise_silu",
+                                        "recognise_rms_norm", "recognise_layer_norm"};
+  std::vector<Rewrite> list;
+  for (const Rewrite& r : pipeline())
+    if (std::ranges::find(names, r.name) != std::end(names)) list.push_back(r);
+  return list;
+}
+
+}  // namespace
+
+void recognise_spelled_out(Graph& g, Options options) {
+  std::vector<Rewrite> list = recognising();
+  std::erase_if(list, [&](const Rewrite& r) { return std::ranges::find(options.skip, r.name) != options.skip.end(); });
+  options.skip.clear();  // names of others
+  fuse::run(g, list, options);
+}
+
+}  // namespace smelt::fuse

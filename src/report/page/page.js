@@ -272,7 +272,9 @@ perSide(byId('steps'), side => put('steps', tableElement(data[side].steps, {
                                      ...stepFilter,
                                      onRow: r => toNode(side, cellText(r[column(data[side].steps, 'name')]))
                                    })));
-perSide(byId('scopes'), side => put('scopes', tableElement(data[side].scopes, {filter: 'Filter: module'})));
+// The whole alone says nothing that is not said above.
+perSide(byId('scopes'), side => put('scopes', tableElement(data[side].scopes, {filter: 'Filter: module'})),
+        sides.filter(s => data[s].scopes.rows.length > 1));
 
 for (const id of ['nodes', 'inside'])
   perSide(byId(id), side => put(id, tableElement(data[side][id], {filter: 'Filter: node, operator'})), sides.filter(s => data[s][id]));

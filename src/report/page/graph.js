@@ -56,6 +56,9 @@ function viewOf(side) {
   figure.querySelector('figcaption').textContent =
       `${sideTitle[side]}: ${view.nodes.filter(n => n.shape.tagName !== 'ellipse').length} nodes`;
 
+  // A small graph needs no tall window: as opened, with a scroll bar.
+  figure.style.setProperty('--tall', `${Math.max(160, Math.ceil(1.15 * full.height) + 24)}px`);
+
   const move = view.origin = svg.querySelector('g.graph').transform.baseVal.consolidate().matrix;
   view.zoom = (scale, keep = [0.5, 0.5]) => {
     const cx = (box.scrollLeft + keep[0] * box.clientWidth) / view.scale,

@@ -25,6 +25,11 @@ void judge(StepRow& row, const Roof& roof);
 /// Makes the rows of bodies that take longer together than the step around them shares of its time: they are timed in other runs
 /// than it, so that noise may do that.
 void fit_into(std::span<InnerRow> rows, std::span<const StepRow> steps);
+/// A step that runs bodies moves and computes what they do, and is limited by what limits most of that. Rows that run bodies themselves
+/// get the same of theirs. Of rows that are judged.
+void judge_by_inside(std::span<StepRow> steps, std::span<InnerRow> inside);
+/// In the order of reading: a row, then what is inside of it.
+std::vector<InnerRow> parents_first(std::vector<InnerRow> rows);
 /// The steps inside of bodies, by the fastest of some runs more of the execution, fitted into `steps`, those of the model.
 std::vector<InnerRow> inner_rows(Execution& execution, std::span<const StepRow> steps, const Roof& roof, int runs);
 

@@ -221,7 +221,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     p.limits_from = p.not_counted.empty() ? "model and counters" : "model";
   }
   p.others = execution.on_gpu() ? other_gpu_work(std::move(gpu_use), latencies, p.steps_us + p.gaps_us) : others.summary(threads);
-  if (!execution.on_gpu()) p.inside = inner_rows(execution, p.steps, roof, std::min(3, options.iterations));
+  p.inside = inner_rows(execution, p.steps, roof, std::min(3, options.iterations));
+  if (roof.bytes_per_s > 0) judge_by_inside(p.steps, p.inside);
   p.scopes = scopes_of(p.steps, p.steps_us);
   p.memory = memory_of(plan, p.steps);
   p.footprint = execution.memory();

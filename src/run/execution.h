@@ -135,7 +135,10 @@ class ExecutionImpl final : public Execution {
   std::unique_ptr<Recording> record_range(SegmentState& state, const StepRange& range, bool early);
   /// `recording`: the segment's, null where it has none.
   void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
-  void run_inner_step(SegmentState& state, size_t at, InnerTimes& inner);  // notes its time
+  void run_inner_step(SegmentState& state, size_t at, InnerTimes& inner);  // on the processor: notes its time
+  void note_inner_step(const SegmentState& state, size_t at, int64_t ns, InnerTimes& inner);
+  /// On a device: a body's run, and its steps' times by the device's clock.
+  void run_noted(InnerTimes& inner);
   void run_step(SegmentState& state, size_t step, void* stream);
   void run_dynamic(const SegmentState& state, size_t step);
   /// Runs the branch of an If on the step's own memory.

@@ -42,7 +42,9 @@ ExecutionImpl::Stoppable::~Stoppable() {
 
 void ExecutionImpl::run() {
   const Stoppable stoppable(*this);
-  active_ ? active_->run() : execute(nullptr, nullptr);
+  if (active_) return active_->run();
+  InnerTimes* const inner = backend_.is_host() ? nullptr : InnerTimes::current();
+  inner && inner->is_inside() ? run_noted(*inner) : execute(nullptr, nullptr);
 }
 
 void ExecutionImpl::run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps) {

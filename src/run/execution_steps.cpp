@@ -22,6 +22,10 @@ std::string name_of_body(const Node& node, const Graph& body) {
   return "body";
 }
 
+std::string name_in_body(const plan::Step& step, size_t at) {
+  return step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
+}
+
 }  // namespace
 
 void ExecutionImpl::run_step(SegmentState& state, size_t at, void* stream) {
@@ -62,9 +66,21 @@ void ExecutionImpl::run_inner_step(SegmentState& state, size_t at, InnerTimes& i
   const auto begin = std::chrono::steady_clock::now();
   run_step(state, at, nullptr);
   const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
-  const plan::Step& step = state.segment.steps[at];
-  const std::string name = step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
-  inner.add(at, name, ns, [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
+  note_inner_step(state, at, ns, inner);
+}
+
+void ExecutionImpl::note_inner_step(const SegmentState& state, size_t at, int64_t ns, InnerTimes& inner) {
+  inner.add(at, name_in_body(state.segment.steps[at], at), ns,
+            [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
+}
+
+void ExecutionImpl::run_noted(InnerTimes& inner) {
+  std::vector<StepTime> times;
+  run_profiled(times);
+  size_t next = 0;
+  for (const SegmentState* state : segments_)
+    for (size_t at = 0; at < state->segment.steps.size(); ++at, ++next)
+      note_inner_step(*state, at, times[next].end_ns - times[next].begin_ns, inner);
 }
 
 Tensor ExecutionImpl::on_host(const Tensor& t) {

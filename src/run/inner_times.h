@@ -1,4 +1,4 @@
-// The time of steps inside the bodies of If, Loop and Scan, on the processor.
+// The time of steps inside the bodies of If, Loop and Scan: on the processor by its clock, on a device by the device's.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,9 @@ std::string print_all(const std::vector<report::Table>& tables) {
   return out;
 }
 
-Printed printed(const std::vector<report::Table>& tables) { return {report::table_json(tables), print_all(tables)}; }
+Printed printed(std::string_view format, const std::vector<report::Table>& tables) {
+  return {report::document_json(format, tables), print_all(tables)};
+}
 
 }  // namespace
 
@@ -58,8 +60,8 @@ Printed optimize(const std::string& model, const std::string& output, const Opti
   const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (options.progress) options.progress({.doing = "saving"});  // the last chance to leave no files behind
   save_plan(*plan, output, save);
-  return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s),
-                  report::build_table(*plan)});
+  return printed("smelt.optimize", {report::ledger_summary(explained), report::form_table(explained),
+                                    report::plan_table(*plan, build_s), report::build_table(*plan)});
 }
 
 Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,
@@ -95,7 +97,8 @@ Printed tune(const std::vector<std::string>& problems, const std::string& from, 
   const std::string vendor = report::vendor_name(options);
   std::vector<report::Table> tables;
   for (const report::TunedProduct& p : found) tables.push_back(report::tuned_table({p}, false, vendor));
-  return {report::table_json({report::tuned_table(found, true, vendor), report::not_measured_table(found)}), print_all(tables)};
+  return {report::document_json("smelt.tune", {report::tuned_table(found, true, vendor), report::not_measured_table(found)}),
+          print_all(tables)};
 }
 
 Printed explain(const std::string& model, const Options& options, bool kernels) {
@@ -109,7 +112,7 @@ Printed explain(const std::string& model, const Options& options, bool kernels) 
     tables.push_back(report::fused_table(steps));
     tables.push_back(report::tactic_table(steps));
   }
-  return printed(tables);
+  return printed("smelt.explain", tables);
 }
 
 Printed bench(const std::string& model, const std::string& against, const Options& options, const Feeds& feeds, int iterations,

@@ -83,7 +83,7 @@ Action add_cache(CLI::App& app) {
     const auto cache = tune::Cache::open_or_throw(tune::cache_path(folder));
     const auto say = [&](const char* key, int n, const std::string& text) {
       report::Table t{.key = key, .columns = {{"entries", "entries", report::Unit::count}}, .rows = {{n}}};
-      print_line(a->as_json ? report::table_json({t}) : fmt::format("{} entries {}", n, text));
+      print_line(a->as_json ? report::document_json("smelt.cache", {t}) : fmt::format("{} entries {}", n, text));
     };
     const std::vector<std::filesystem::path> kernels = compiled(folder / "kernels");
     if (!a->file.empty()) stage((merge->parsed() ? "reading " : "writing ") + a->file);
@@ -110,7 +110,7 @@ Action add_cache(CLI::App& app) {
       if (!kernels.empty())
         t.note += fmt::format("; {}, {:.1f} MB", compiled_kernels(kernels.size()), static_cast<double>(bytes) / 1e6);
       if (a->as_json)
-        print_line(report::table_json({t}));
+        print_line(report::document_json("smelt.cache", {t}));
       else
         print_table(t);
     }

@@ -86,7 +86,7 @@ Action add_compare(CLI::App& app) {
       if (!first) note("every value that both compute is within tolerance");
     }
     if (a->as_json)
-      print_line(report::table_json(tables));
+      print_line(report::document_json("smelt.compare", tables));
     else
       print_tables(tables);
     if (!all)

@@ -85,7 +85,7 @@ Action add_devices(CLI::App& app) {
     for (const device::cuda::DeviceInfo& gpu : device::cuda::devices())
       if (const auto kept = profile::load_gpu_ceilings(dir, gpu.uuid))
         add_ceilings(tables, *kept, fmt::format("gpu{}_", gpu.ordinal), fmt::format("GPU {}", gpu.ordinal));
-    if (a->as_json) return print_line(report::table_json(tables)), 0;
+    if (a->as_json) return print_line(report::document_json("smelt.devices", tables)), 0;
     print_tables(tables);
     if (const std::string missing = device::cuda::devices_missing(); !missing.empty()) print_line("\nNo GPU: " + missing);
     if (c && c->under_load)

@@ -26,7 +26,7 @@ Action add_diff(CLI::App& app) {
     const profile::Timings second = profile::read_timings(a->second);
     std::vector<report::Table> tables{report::scope_diff_table(first, second), report::node_diff_table(first, second)};
     if (a->as_json) {
-      print_line(report::table_json(tables));
+      print_line(report::document_json("smelt.diff", tables));
       return 0;
     }
     if (a->top > 0)

@@ -78,7 +78,7 @@ Action add_explain(CLI::App& app) {
       if (t.key == "ledger") t.note.clear();  // the summary has it
       if (t.key == "ledger" && a->top) t.keep_top(static_cast<size_t>(a->top));
     }
-    if (a->as_json) return print_line(report::table_json(tables)), 0;
+    if (a->as_json) return print_line(report::document_json("smelt.explain", tables)), 0;
     if (e.ledger.empty()) note("no rewrite looked at such a place");
     print_tables(tables);
     return 0;

@@ -111,7 +111,7 @@ report::Table value_table(const Graph& g, const std::vector<NodeId>& nodes) {
 }
 
 void print_nodes_json(const Graph& g, const std::vector<NodeId>& nodes) {
-  print_line(report::table_json({node_table(g, nodes), value_table(g, nodes)}));
+  print_line(report::document_json("smelt.info", {node_table(g, nodes), value_table(g, nodes)}));
 }
 
 // The node, what feeds it and what reads it, as far as `radius` edges away.
@@ -196,7 +196,7 @@ Action add_info(CLI::App& app) {
                                       splits(g)};
     if (const std::string why = why_it_does_not_run(a->path, wanted); !why.empty())
       tables.push_back({.key = "unsupported", .title = "Not supported", .columns = {{"reason", "reason"}}, .rows = {{why}}});
-    if (a->as_json) return print_line(report::table_json(tables)), 0;
+    if (a->as_json) return print_line(report::document_json("smelt.info", tables)), 0;
     for (report::Table& t : tables)
       if (t.key == "modules") t.keep_top(40);
     print_tables(tables);

@@ -193,7 +193,7 @@ Action add_inspect(CLI::App& app) {
       tables = image ? tables_of_image(std::move(*image), *a) : tables_of_model(*a);
     }
     if (a->as_json)
-      print_line(report::table_json(tables));
+      print_line(report::document_json("smelt.inspect", tables));
     else
       print_tables(tables);
     return 0;

@@ -68,7 +68,7 @@ Action add_optimize(CLI::App& app) {
     if (a->as_json) tables.insert(tables.end(), {report::plan_table(*plan, build_s), report::build_table(*plan)});
     if (!options.precision.empty()) tables.push_back(report::difference_table(precision_errors(subject)));
     if (a->as_json) {
-      print_line(report::table_json(tables));
+      print_line(report::document_json("smelt.optimize", tables));
     } else {
       print_tables(tables);
       const auto size = [](int64_t bytes) { return report::format(static_cast<double>(bytes), report::Unit::bytes); };

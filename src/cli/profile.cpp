@@ -60,7 +60,7 @@ int show_file(const std::string& path, const std::string& layers, const std::str
   const report::Report r = report::report_of(t);
   if (as_json) {
     tables.push_back(report::advice_table(*r.after));
-    print_line(report::table_json(tables));
+    print_line(report::document_json("smelt.timings", tables));
   } else {
     for (report::Table& table : tables) table.keep_top(top);
     print_tables(tables);

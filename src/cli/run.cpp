@@ -160,7 +160,7 @@ Action add_run(CLI::App& app) {
     std::vector<report::Table> tables{tensor_table(tensors)};
     if (a->as_json && p.plan) tables.push_back(report::build_table(*p.plan));
     if (a->as_json)
-      print_line(report::table_json(tables));
+      print_line(report::document_json("smelt.run", tables));
     else
       print_tables(tables);
     return 0;

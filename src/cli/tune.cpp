@@ -93,7 +93,7 @@ Action add_tune(CLI::App& app) {
     const report::Table table = report::tuned_table(found, true, vendor);
     if (a->csv_file == "-") return print_line(report::csv(table)), 0;
     if (!a->csv_file.empty()) write_text(a->csv_file, report::csv(table));
-    if (a->as_json) return print_line(report::table_json({table, report::not_measured_table(found)})), 0;
+    if (a->as_json) return print_line(report::document_json("smelt.tune", {table, report::not_measured_table(found)})), 0;
     std::vector<report::Table> tables;
     for (const report::TunedProduct& p : found) {
       tables.push_back(report::tuned_table({p}, false, vendor));

@@ -22,7 +22,8 @@ Json to_json(const Cell& c, Unit column) {
     }
     case Cell::Kind::text: break;
   }
-  return unit != Unit::text && c.text.empty() ? Json(nullptr) : Json(c.text);
+  return unit != Unit::text && (c.text.empty() || c.text == "–") ? Json(nullptr)
+                                                                 : Json(c.text);  // "–": readers see that none is meant
 }
 
 Json to_json(const Table& t) {
@@ -199,6 +200,13 @@ Json to_json(const profile::BenchResult& b) {
           {"faster", b.ratio.faster()},      {"verdict", verdict(b)}};
 }
 
+Json tables_in(Json o, const std::vector<Table>& tables) {
+  for (const Table& t : tables) o[t.key] = to_json(t);
+  return o;
+}
+
+std::string text_of(const Json& o) { return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
 Json facts(const std::vector<Fact>& list) {
   Json o = Json::object();
   for (const Fact& f : list) o[f.key] = to_json(f.value, Unit::text);
@@ -207,10 +215,10 @@ Json facts(const std::vector<Fact>& list) {
 
 }  // namespace
 
-std::string table_json(const std::vector<Table>& tables) {
-  Json o = Json::object();
-  for (const Table& t : tables) o[t.key] = to_json(t);
-  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string table_json(const std::vector<Table>& tables) { return text_of(tables_in(Json::object(), tables)); }
+
+std::string document_json(std::string_view format, const std::vector<Table>& tables) {
+  return text_of(tables_in({{"format", format}, {"version", 1}}, tables));
 }
 
 std::string json(const Report& r) {
@@ -236,7 +244,7 @@ std::string json(const Report& r) {
                          {"launch_us", r.explained.rates.launch_us},
                          {"measured", r.explained.measured}};
   }
-  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of(o);
 }
 
 }  // namespace smelt::report

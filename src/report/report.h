@@ -105,6 +105,8 @@ std::string verdict(const profile::BenchResult& b);
 
 /// {"key": [rows as objects with raw numbers], …}; units are in the column keys.
 std::string table_json(const std::vector<Table>& tables);
+/// The same with "format" ("smelt.inspect") and "version" before it: what a verb prints.
+std::string document_json(std::string_view format, const std::vector<Table>& tables);
 std::string json(const Report& report);
 /// One self-contained file: no network, no other file.
 std::string html(const Report& report);

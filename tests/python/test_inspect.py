@@ -13,6 +13,7 @@ import onnx
 import pytest
 from conftest import model_of
 from onnx import TensorProto, helper
+from test_limits import described
 
 KERNELS = """
 extern "C" __global__ void __launch_bounds__(128) saxpy(const float4* x, float4* y, float a, int n) {
@@ -62,14 +63,14 @@ def test_a_launch_is_answered_by_itself(command):
     out = command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90").stdout
     assert "3 blocks of 4 warps on a multiprocessor of sm_90: 12 of 64 warps (18.8%), limited by shared memory" in out
     assert "at 56 KiB of shared memory, 4 blocks instead of 3" in out
-    row = json.loads(command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90", "--json").stdout)[
+    row = described(command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90", "--json").stdout)[
         "occupancy"
     ][0]
     assert (row["blocks"], row["warps"], row["most_warps"], row["limiter"]) == (3, 12, 64, "shared memory")
 
 
 def test_without_an_architecture_every_one_is_listed(command):
-    rows = json.loads(command("inspect", "--launch", "regs=63,threads=128", "--json").stdout)["occupancy"]
+    rows = described(command("inspect", "--launch", "regs=63,threads=128", "--json").stdout)["occupancy"]
     assert [r["arch"] for r in rows] == [
         "sm_75",
         "sm_80",
@@ -96,7 +97,7 @@ def test_what_cannot_be_asked_is_a_usage_error(command):
 
 def test_a_cubin_shows_what_its_kernels_take(command, compiled):
     cubin, _ = compiled("sm_90a")
-    tables = json.loads(command("inspect", cubin, "--json").stdout)
+    tables = described(command("inspect", cubin, "--json").stdout)
     kernels = {k["kernel"]: k for k in tables["kernels"]}
     assert kernels["halved"]["static_shared_bytes"] == 1024 and kernels["saxpy"]["static_shared_bytes"] == 0
     assert kernels["saxpy"]["most_threads"] == 128 and kernels["saxpy"]["registers"] > 10
@@ -121,14 +122,14 @@ def test_the_cubin_is_read_as_cuobjdump_reads_it(command, compiled):
         }
         ours = {
             k["kernel"]: (k["registers"], k["stack_bytes"], k["constant_bytes"])
-            for k in json.loads(command("inspect", cubin, "--json").stdout)["kernels"]
+            for k in described(command("inspect", cubin, "--json").stdout)["kernels"]
         }
         assert ours == theirs and len(ours) == 2, arch
 
 
 def test_ptx_shows_instructions_and_the_widest_loads_by_line(command, compiled):
     _, ptx = compiled("sm_90a")
-    tables = json.loads(command("inspect", ptx, "--kernel", "saxpy", "--json").stdout)
+    tables = described(command("inspect", ptx, "--kernel", "saxpy", "--json").stdout)
     lines = {r["line"]: r for r in tables["lines"]}
     loads = next(r for r in lines.values() if r["loads"])
     assert loads["widest_load_bytes"] == 16 and "float4 v = x[i]" in loads["source"]
@@ -167,8 +168,8 @@ def test_the_instructions_of_a_cubin_are_nvdisasms_where_it_is_installed(command
     triton = pytest.importorskip("triton", reason="Triton's wheel brings nvdisasm")
     tools = pathlib.Path(triton.__file__).parent / "backends/nvidia/bin"
     cubin, _ = compiled("sm_90a")
-    assert "mix" not in {k for k, t in json.loads(command("inspect", cubin, "--json", env={"PATH": "/nowhere"}).stdout).items() if t}
-    tables = json.loads(command("inspect", cubin, "--kernel", "saxpy", "--json", env={"PATH": str(tools)}).stdout)
+    assert "mix" not in {k for k, t in described(command("inspect", cubin, "--json", env={"PATH": "/nowhere"}).stdout).items() if t}
+    tables = described(command("inspect", cubin, "--kernel", "saxpy", "--json", env={"PATH": str(tools)}).stdout)
     mix = {r["kind"]: r["instructions"] for r in tables["mix"]}
     listing = subprocess.run([tools / "nvdisasm", "-c", cubin], capture_output=True, text=True, check=True).stdout
     own = listing[listing.index(".section\t.text.saxpy"):].split(".section", 2)[1]
@@ -204,7 +205,7 @@ def model(command, tmp_path_factory):
 
 
 def inspected(command, *args):
-    return json.loads(command("inspect", *args, "--json", timeout=600).stdout)
+    return described(command("inspect", *args, "--json", timeout=600).stdout)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
@@ -225,7 +226,7 @@ def test_a_model_shows_every_kernel_that_it_would_launch(command, model, arch):
         launch = f"regs={k['registers']},threads={k['block_threads']},static={k['static_shared_bytes'] or 0}"
         if k["dynamic_shared_bytes"]:
             launch += f",smem={k['dynamic_shared_bytes']}"
-        [same] = json.loads(command("inspect", "--launch", launch, "--arch", arch, "--json").stdout)["occupancy"]
+        [same] = described(command("inspect", "--launch", launch, "--arch", arch, "--json").stdout)["occupancy"]
         assert (row["blocks"], row["limiter"]) == (same["blocks"], same["limiter"]) and row["blocks"] > 0
 
 

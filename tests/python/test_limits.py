@@ -197,6 +197,14 @@ def problems(value, schema, root, at="report"):
     return found
 
 
+def described(text):
+    """What a verb printed, held to the schema that is published of its format."""
+    document = json.loads(text)
+    schema = json.loads((ROOT / "docs" / f"{document['format'].removeprefix('smelt.')}.schema.json").read_text())
+    assert problems(document, schema, schema, document["format"]) == []
+    return document
+
+
 SCHEMA = json.loads((ROOT / "docs/report.schema.json").read_text())
 
 

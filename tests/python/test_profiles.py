@@ -13,10 +13,11 @@ import onnx
 import pytest
 from conftest import looped
 from onnx import TensorProto, helper, numpy_helper
+from test_limits import described
 
 
 def tables(command, *args):
-    return json.loads(command(*args, "--json").stdout)
+    return described(command(*args, "--json").stdout)
 
 
 def rows(table, key="name"):

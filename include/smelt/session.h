@@ -82,6 +82,7 @@ struct TensorInfo {
 struct TacticNote {
   std::string tactic, config, reason;
   std::string code;  // reason code of a tactic that cannot run the problem: "wrong_type"; empty for others
+  double us = 0;     // its fastest run when it was tuned; 0: it was not measured
 };
 
 /// What an Execution's memory holds while a step runs, in bytes, according to the memory plan. Weights are not counted.

@@ -80,7 +80,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
           if (t.tactic == step.tactic && t.config == step.config)
             info.measured_us = t.min, info.measured_under_load = t.under_load > 0;
         }
-        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason, o.code});
+        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason, o.code, o.us});
         break;
       case StepKind::concat:
         info.problem = plain_problem(s, step, "copy", "Concat");

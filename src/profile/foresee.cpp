@@ -1,9 +1,8 @@
 #include "profile/foresee.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -65,20 +64,16 @@ class RoofRatios {
   std::vector<double> all_;
 };
 
-/// What the tuner says that another kernel took, "24.1 µs (23.8 to 24.6), slower than …"; 0 where it says no time.
+/// What the tuner says that another kernel took; 0 where it was not timed.
 double noted_us(const StepInfo& s, const StepInfo& kernel) {
-  for (const TacticNote& n : s.others) {
-    char* end = nullptr;
-    if (n.tactic != kernel.tactic || n.config != kernel.config) continue;
-    const double us = std::strtod(n.reason.c_str(), &end);
-    return end != n.reason.c_str() && std::string_view(end).starts_with(" µs") ? us : 0;
-  }
+  for (const TacticNote& n : s.others)
+    if (n.tactic == kernel.tactic && n.config == kernel.config) return n.us;
   return 0;
 }
 
 }  // namespace
 
-Foreseen foresee(const Profile& p, std::span<const StepInfo> other) {
+Foreseen foresee(const Profile& p, std::span<const StepInfo> other, double early) {
   std::map<decltype(kernel_of(other[0])), std::vector<double>> took;
   std::map<decltype(work_of(other[0])), const StepRow*> works;
   TunedRatios of_tuned;
@@ -98,13 +93,14 @@ Foreseen foresee(const Profile& p, std::span<const StepInfo> other) {
     if (const auto at = took.find(kernel_of(s)); at != took.end() && !s.problem.empty())
       sum += median(at->second), ++f.seen;
     else if (s.measured_us > 0)  // both kernels in turn, where the tuner timed both: what a run adds to one it adds to the other
-      sum += s.measured_us * (before > 0 ? work->second->own_us() / before : of_tuned.of(s)), ++f.tuned;
+      sum += s.measured_us * (before > 0 ? work->second->own_us() / before : of_tuned.of(s)), ++f.tuned, f.beside += before > 0;
     else
       sum += least_us(s, p.roof) * of_roof.of(s);
   }
   const double gap = p.steps.empty() ? 0 : p.gaps_us / static_cast<double>(p.steps.size());
-  const double before = own + p.gaps_us, after = sum + gap * f.steps;
-  f.run_us = before > 0 ? p.latency_us.median * after / before : 0;
+  const double before = own + p.gaps_us, after = early * (sum + gap * f.steps);
+  const double others = std::min(p.others.cost_us, p.latency_us.median);  // they take it of the other plan's runs too
+  f.run_us = before > 0 ? others + (p.latency_us.median - others) * after / before : 0;
   return f;
 }
 

@@ -135,7 +135,8 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
                       {"tactic", "tactic"},
                       {"result", "result"},
                       {"reason", "reason"},
-                      {"code", "code", Unit::text, true}}};
+                      {"code", "code", Unit::text, true},
+                      {"us", "measured", Unit::us, true}}};
   const auto full = [](const std::string& tactic, const std::string& config) {
     return config.empty() ? tactic : tactic + " " + config;
   };
@@ -146,9 +147,9 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
                                          : "lowest estimate";
     if (s.measured_under_load) why += ", measured under load";
     if (s.out_of_time) why += s.measured_us > 0 ? " of those measured in time" : ": the time for measuring was up";
-    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, ""});
+    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, "", positive(s.measured_us)});
     for (const TacticNote& o : s.others)
-      t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code});
+      t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code, positive(o.us)});
   }
   t.note = reference_warning(steps);
   return t;

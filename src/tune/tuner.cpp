@@ -266,7 +266,8 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                              t && chosen ? why_not(*t, *chosen)
                              : choice.out_of_time
                                  ? fmt::format("estimated at {:.1f} µs: the time for measuring was up", c.estimate_us)
-                                 : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
+                                 : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_),
+                             "", t ? t->min : 0});
   }
   return choice;
 }

@@ -22,6 +22,7 @@ namespace smelt::tune {
 struct NotChosen {
   std::string tactic, config, reason;  // "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)"
   std::string code = {};               // of a tactic that cannot run the problem: the refusal's reason code; else ""
+  double us = 0;                       // the candidate's fastest run; 0: it was not measured
 };
 
 struct Choice {

@@ -51,9 +51,9 @@ TEST(Foresee, what_little_is_known_of_a_tactic_does_not_decide_alone) {
 TEST(Foresee, a_kernel_that_was_tuned_beside_the_one_that_runs_is_as_much_faster_in_a_run) {
   const Profile p = profile_of({row(step("a", "x"), 30), row(step("b", "y", 40), 80)});
   StepInfo faster = step("a", "y", 20);
-  faster.others = {{"z", "", "no", ""}, {"x", "", "25.0 µs (24.8 to 25.2), slower than 20.0 µs (19.9 to 20.1)", ""}};
+  faster.others = {{"z", "", "no", "", 10}, {"x", "", "slower", "", 25}};
   EXPECT_NEAR(foresee(p, std::vector{faster}).run_us, 24, 1e-9);
-  faster.others[1].reason = "estimated at 25.0 µs: not measured at level 1";
+  faster.others[1].us = 0;  // estimated, not measured
   EXPECT_NEAR(foresee(p, std::vector{faster}).run_us, 40, 1e-9) << "as much longer as y takes elsewhere";
 }
 
@@ -63,6 +63,26 @@ TEST(Foresee, a_step_that_nobody_measured_is_as_far_from_its_roof_as_others) {
   const Foreseen f = foresee(p, std::vector{step("b", "x", 0, 4000)});
   EXPECT_NEAR(f.run_us, 10, 1e-9);
   EXPECT_EQ(f.seen + f.tuned, 0);
+}
+
+TEST(Foresee, kernels_that_begin_early_win_what_the_build_measured) {
+  const Profile p = profile_of({row(step("a", "x"), 10), row(step("b", "x"), 10)}, 4);
+  EXPECT_NEAR(foresee(p, std::vector{step("a", "x"), step("b", "x")}, 0.9).run_us, 0.9 * 24, 1e-9);
+}
+
+TEST(Foresee, what_others_take_of_a_run_they_take_of_the_other_plans_too) {
+  Profile p = profile_of({row(step("a", "x"), 10), row(step("b", "x"), 10)});
+  p.latency_us.median = 50, p.others.cost_us = 30;
+  EXPECT_NEAR(foresee(p, std::vector{step("a", "x")}).run_us, 40, 1e-9);
+}
+
+TEST(Foresee, is_sure_where_most_steps_run_here_or_were_timed_beside_those_that_do) {
+  const Profile p = profile_of({row(step("a", "x"), 30), row(step("b", "x"), 10)});
+  StepInfo faster = step("a", "y", 20);
+  faster.others = {{"x", "", "slower", "", 25}};
+  EXPECT_TRUE(foresee(p, std::vector{faster, step("b", "x")}).sure());
+  faster.others.clear();
+  EXPECT_FALSE(foresee(p, std::vector{faster, step("b", "x")}).sure()) << "it was tuned, and nothing beside it runs here";
 }
 
 TEST(Foresee, fewer_steps_have_fewer_gaps) {

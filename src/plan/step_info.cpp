@@ -14,6 +14,13 @@ namespace {
 
 std::string type_and_shape(const ops::BoundTensor& t) { return fmt::format("{}{}", name(t.type), to_string(t.shape)); }
 
+/// A node's name; of a step that a plan puts between two nodes, what it does: "conv_out reordered".
+std::string name_of(const Graph& g, const Segment& s, const Step& step) {
+  if (!step.node->name.empty() || !step.node->is("Reorder", smelt_domain)) return step.node->name;
+  const ValueId from = s.tensor(step.inputs[0]).value;
+  return from == ValueId::none ? "reordered" : g.value(from).name + " reordered";
+}
+
 /// What stands for a problem where no kernel is chosen: "dynamic:NonZero:bool[300]".
 std::string plain_problem(const Segment& s, const Step& step, std::string_view kind, std::string_view op) {
   std::vector<std::string> inputs;
@@ -62,7 +69,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
   for (const Step& step : s.steps) {
     StepInfo info{.memory = held[infos.size()]};
     if (step.node) {
-      info.name = step.node->name;
+      info.name = name_of(g, s, step);
       info.op = full_op(*step.node);
       add_sources(g, *step.node, info);
     }

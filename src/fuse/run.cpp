@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/stop.h"
+#include "fuse/match/compose.h"
 #include "fuse/match/estimate.h"
 #include "fuse/match/extents.h"
 #include "fuse/rewrites/canonicalise/folding.h"
@@ -141,8 +142,17 @@ class Runner {
                     .reason = std::string(name(r.reason)),
                     .blocker = r.blocker == NodeId::none ? "" : g_.node(r.blocker).name,
                     .detail = r.text,
-                    .cost_us = options_.rates.bytes_per_s > 0 ? cost_us(g_, n, options_.rates) : 0},
+                    .cost_us = cost(n, r)},
                    r.blocker != NodeId::none && g_.node(r.blocker).domain == smelt_domain);
+  }
+
+  /// Estimated: what keeping n apart costs. Nothing where what reads it is not what such a rewrite takes in, and for bodies, which run
+  /// wherever they stand.
+  double cost(NodeId n, const Refusal& r) const {
+    const bool other_reader = r.reason == Reason::wrong_reader && r.blocker != NodeId::none && !is_pointwise(g_, r.blocker);
+    const bool has_body =
+        std::ranges::any_of(g_.node(n).attrs, [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
+    return options_.rates.bytes_per_s > 0 && !other_reader && !has_body ? cost_us(g_, n, options_.rates) : 0;
   }
 
   /// Applies a match and enters it; whether the graph changed.

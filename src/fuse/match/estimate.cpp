@@ -87,13 +87,15 @@ double Saving::saved_us(const Graph& g, const Rates& rates) const {
 
 double cost_us(const Graph& g, NodeId n, const Rates& rates) {
   Work w{0, 1};
+  bool read = false;
   for (ValueId v : g.node(n).outputs) {
     if (v == ValueId::none) continue;
+    read = read || !g.readers(v).empty();
     const auto b = bytes_of(g, v);
     if (!b) return 0;
     w.bytes += 2 * *b;
   }
-  return time_us(w, rates);
+  return read ? time_us(w, rates) : 0;
 }
 
 }  // namespace smelt::fuse

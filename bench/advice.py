@@ -1,21 +1,28 @@
 """Advice of `smelt profile` against what following it wins.
 
-usage: python bench/advice.py MODEL.onnx … [--device gpu] [--build DIR] [--tuning-level L] [--fill] [--cache-dir DIR]
+usage: python bench/advice.py MODEL … [--device gpu] [--build DIR] [--tuning-level L] [--fill [FOLDER]] [--cache-dir DIR]
                               [--only BASE[,BASE]] [--profiles FOLDER] [--out FILE]
 
-Each model is profiled with --try from several bases, and of the first five pieces of advice those that an option follows are
-followed by it, in turn with the base:
+Each model is profiled with --try from several bases. Each piece of advice that promises something ("at most" bounds and promises
+nothing) and that an option follows is followed by it, in turn with the base:
 
   exported   the model as it stands: --optimized
   optimised  as smelt rewrites it: --precision
   estimated  the same at tuning level 0: --tuning-level
   one        the same on one thread of a processor: --threads
 
-A row has the base's run, what the advice said that it saves and what following it saved, as shares of
-that run, and the first over the second. --fill makes weights and inputs of graphs that have none (examples/models/fill.py).
-The machine's ceilings are measured first, unless the cache folder has them.
+On a GPU, inputs and outputs are also kept there, in turn with runs from and to the host's memory. A row has the base's run, what
+the advice said that it saves and what following it saved, as shares of that run, and the first over the second. The last lines
+say of each architecture (what a model's name begins with) how many pieces there were, and what its profiles promise that was
+not followed.
+
+MODEL is a file, or the name of an architecture of examples/models, of which the f32 graph is profiled optimised, and the one in
+16 bits exported and estimated. --fill makes weights and inputs of graphs that have none (examples/models/fill.py), in FOLDER
+where they stay. The machine's ceilings are measured first, unless the cache folder has them.
 """
 import argparse
+import collections
+import concurrent.futures
 import json
 import pathlib
 import statistics
@@ -25,8 +32,9 @@ import tempfile
 
 BASES = {"exported": [], "optimised": ["--optimized"], "estimated": ["--optimized", "--tuning-level", 0],
          "one": ["--optimized", "--threads", 1]}
-FILL = pathlib.Path(__file__).parent.parent / "examples" / "models" / "fill.py"
+MODELS = pathlib.Path(__file__).parent.parent / "examples" / "models"
 NEAR = 0.3      # of what was saved, by which a promise may be off
+MOST = 5        # pieces of a profile
 NOISE = 0.01    # of a run: what is promised or saved below it is neither kept nor broken
 
 
@@ -41,29 +49,63 @@ class Smelt:
             raise RuntimeError(f"smelt {verb}: {result.stderr.strip()}")
         return result.stdout
 
-    def profile(self, path, base):
+    def words(self, path, base):
         inputs = path.with_suffix(".inputs.npz")
         words = [path, *(["--inputs", inputs] if inputs.exists() else []), *BASES[base]]
         if "--tuning-level" not in words:
             words += ["--tuning-level", self.args.tuning_level]
-        counters = ["--counters", "none"] if self.args.device != "cpu" else []
-        said = self("profile", *words, *counters, "--try", "--json")
+        return words + (["--counters", "none"] if self.args.device != "cpu" else [])
+
+    def profile(self, path, base):
+        said = self("profile", *self.words(path, base), "--try", "--json")
         if self.args.profiles:
             self.args.profiles.mkdir(parents=True, exist_ok=True)
             (self.args.profiles / f"{path.stem}-{base}.json").write_text(said)
         return json.loads(said)["after"]
 
 
-def pieces(profile):
-    """(option, microseconds of a run, promised, saved) of the first five that were tried."""
-    for a in profile["advice"][:5]:
+def pieces(profile, path, base, left):
+    """(piece, microseconds of a run, promised, saved) of the first promises; what was not followed goes into `left`."""
+    for a in [a for a in profile["advice"] if a["from"] != "roof"][:MOST]:
+        copies = a["what"].startswith("keep inputs and outputs on the GPU")
+        run = (profile["host_latency_us"] if copies else profile["latency_us"])["median"]
         if a["tried_us"] is None:
-            continue
-        yield a["option"], profile["latency_us"]["median"], a["us"], a["tried_us"]
+            left.append(f"{path.stem} {base}: {a['us'] / run:.1%} by \"{a['what']}\" ({a['from']})")
+        elif not copies or base == "optimised":
+            yield "inputs on the GPU" if copies else a["option"], run, a["us"], a["tried_us"]
 
 
 def within(promised, saved, run):
     return abs(promised - saved) <= max(NEAR * abs(saved), NOISE * run)
+
+
+def subjects(models, only):
+    """(file, bases) of files, and of architectures by name."""
+    for m in models:
+        if m.suffix == ".onnx":
+            yield m, only
+            continue
+        half = [f for t in ("fp16", "bf16") if (f := MODELS / f"{m}.{t}.onnx").exists()]
+        for path, bases in ((MODELS / f"{m}.fp32.onnx", ("optimised", "one")), (half[0], ("exported", "estimated"))):
+            yield path, [b for b in only if b in bases]
+
+
+def fill(path, folder):
+    """The model with weights and inputs; what is there is taken."""
+    filled = folder / path.name
+    if not filled.with_suffix(".inputs.npz").exists():
+        subprocess.run([sys.executable, MODELS / "fill.py", path, folder], check=True, capture_output=True)
+    return filled
+
+
+def measure_ceilings(smelt, args, bases):
+    if args.device != "cpu":
+        if not list(pathlib.Path(args.cache_dir).glob("ceilings-gpu-*.json")):
+            smelt("devices", "--measure", "--seconds", 2)
+        return
+    for threads in {0, *([1] if "one" in bases else [])}:
+        if not list(pathlib.Path(args.cache_dir).glob(f"ceilings-*-{threads or '[!1]*'}.json")):
+            smelt("devices", "--measure", "--threads", threads)
 
 
 def main():
@@ -71,7 +113,7 @@ def main():
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     parser.add_argument("--build", default="build")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--fill", action="store_true")
+    parser.add_argument("--fill", nargs="?", const=tempfile.gettempdir(), type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--only", default=",".join(BASES), help="of the bases")
     parser.add_argument("--profiles", type=pathlib.Path, help="a folder for the profiles, as JSON")
     parser.add_argument("--tuning-level", type=int, default=1)
@@ -79,33 +121,37 @@ def main():
     parser.add_argument("--out", type=argparse.FileType("w"), default=sys.stdout)
     args = parser.parse_args()
     smelt = Smelt(args)
-    bases = [b for b in args.only.split(",") if b != "one" or args.device == "cpu"]
-    if args.device == "cpu":
-        for threads in {0, *([1] if "one" in bases else [])}:
-            if not list(pathlib.Path(args.cache_dir).glob(f"ceilings-*-{threads or '[!1]*'}.json")):
-                smelt("devices", "--measure", "--threads", threads)
-    elif not list(pathlib.Path(args.cache_dir).glob("ceilings-gpu-*.json")):
-        smelt("devices", "--measure", "--seconds", 2)
-    rows = []
-    print(f"{'model':26} {'base':10} {'option':20} {'run':>10} {'promised':>9} {'saved':>7} {'ratio':>6}", file=args.out)
-    with tempfile.TemporaryDirectory() as folder:
-        for path in args.models:
-            if args.fill:
-                subprocess.run([sys.executable, FILL, path, folder], check=True, capture_output=True)
-                path = pathlib.Path(folder) / path.name
-            for base in bases:
-                for option, run, promised, saved in pieces(smelt.profile(path, base)):
-                    rows.append((promised, saved, run))
-                    near = "" if within(promised, saved, run) else "  !"
-                    print(f"{path.stem:26} {base:10} {option:20} {run / 1e3:7.3f} ms {promised / run:9.1%} {saved / run:7.1%} "
-                          f"{promised / saved if saved else 0:6.2f}{near}", file=args.out, flush=True)
-            if args.fill:
-                path.with_suffix(".data").unlink()
-    near = sum(within(*r) for r in rows)
+    only = [b for b in args.only.split(",") if b != "one" or args.device == "cpu"]
+    measure_ceilings(smelt, args, only)
+    rows, counts, left = [], collections.Counter(), []
+    print(f"{'model':26} {'base':10} {'piece':20} {'run':>10} {'promised':>9} {'saved':>7} {'ratio':>6}", file=args.out)
+    asked = list(subjects(args.models, only))
+    ahead = {}  # filled beside a GPU's runs; nothing may run beside a processor's
+    if args.fill and args.device != "cpu":
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        ahead = {path: pool.submit(fill, path, args.fill) for path, _ in asked}
+    for path, bases in asked:
+        if args.fill:
+            path = ahead[path].result() if ahead else fill(path, args.fill)
+        for base in bases:
+            try:
+                found = list(pieces(smelt.profile(path, base), path, base, left))
+            except RuntimeError as e:
+                print(f"{path.stem:26} {base:10} failed: {e}", file=args.out, flush=True)
+                continue
+            for piece, run, promised, saved in found:
+                rows.append((promised, saved, run))
+                counts[path.stem.split(".")[0]] += 1
+                near = "" if within(promised, saved, run) else "  !"
+                print(f"{path.stem:26} {base:10} {piece:20} {run / 1e3:7.3f} ms {promised / run:9.1%} {saved / run:7.1%} "
+                      f"{promised / saved if saved else 0:6.2f}{near}", file=args.out, flush=True)
     if rows:
-        ratio = statistics.median(p / s for p, s, _ in rows if s > 0)
+        near, ratio = sum(within(*r) for r in rows), statistics.median(p / s for p, s, _ in rows if s > 0)
         print(f"\n{near} of {len(rows)} are within {NEAR:.0%} of what was saved or {NOISE:.0%} of the run; median of ratios "
               f"{ratio:.2f}", file=args.out)
+    print("pieces:", ", ".join(f"{name} {n}" for name, n in counts.items()), file=args.out)
+    for line in left:
+        print("promised, not followed:", line, file=args.out)
 
 
 if __name__ == "__main__":

@@ -71,16 +71,18 @@ void advise_on_precision(const Profile& p, std::vector<Advice>& all) {
     if (at == p.roof.flops_per_s.end() || at->second < 1.2 * wide) continue;
     Group g;
     for (const StepRow& r : p.steps) {
-      if (computes_in(r.step) != DType::f32 || by_reference(r)) continue;
+      if (computes_in(r.step) != DType::f32 || by_reference(r) || runs_bodies(r)) continue;  // bodies stay as they are
       if (r.limiter == Limiter::compute)  // it stays as far from its roof, or meets the memory's
         g.add(r, r.own_us() - std::max(r.own_us() * wide / at->second, r.memory_us / 2));
       else if (r.limiter == Limiter::memory)
         g.add(r, std::min(r.own_us(), r.memory_us) / 2);
+      else if (r.limiter == Limiter::latency)  // what it waits for is not known: no more than its share of either roof
+        g.add(r, r.floor_us() - std::max(r.compute_us * wide / at->second, r.memory_us / 2));
     }
     g.put(all, fmt::format("convert it to {}: --precision {}", name, name),
           fmt::format("{} compute or move f32; arithmetic reaches {} in f32 and {} in {}, and bytes are half", steps_of(g.size()),
                       rate(wide), rate(at->second), name),
-          "model", fmt::format("--precision {}", name));
+          "roof", fmt::format("--precision {}", name));
     return;
   }
 }
@@ -94,13 +96,13 @@ void advise_on_tf32(const Profile& p, std::vector<Advice>& all) {
     if (r.step.flops > 0 && r.step.problem.find(":f32>f32:") != std::string::npos)  // a convolution's or a product's
       g.add(r, r.own_us() - std::max(r.own_us() * wide / narrow, std::min(r.own_us(), r.memory_us)));
   g.put(all, "let products round their operands to tf32: --precision tf32",
-        fmt::format("{} multiply f32; tensor cores take tf32", steps_of(g.size())), "model", "--precision tf32");
+        fmt::format("{} multiply f32; tensor cores take tf32", steps_of(g.size())), "roof", "--precision tf32");
 }
 
 void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
   Group launches;
   for (const StepRow& r : p.steps)
-    if (r.limiter == Limiter::launch) launches.add(r, r.own_us() - r.floor_us());
+    if (r.limiter == Limiter::launch && !runs_bodies(r)) launches.add(r, r.own_us() - r.floor_us());
   launches.put(
       all, "give the tiny steps more to do at a time: a larger batch, or one step of several",
       fmt::format("{} do{} less work than starting {} takes ({})", steps_of(launches.size()), launches.size() == 1 ? "es" : "",
@@ -110,7 +112,7 @@ void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
   for (const StepRow& r : p.steps)
     if (r.limiter == Limiter::memory && only_moves(r.step)) moves.add(r, r.own_us());
   moves.put(all, "do without copies: let the steps before or behind them read and write the elements where they lie",
-            fmt::format("{} only move{} elements", steps_of(moves.size()), moves.size() == 1 ? "s" : ""), "model");
+            fmt::format("{} only move{} elements", steps_of(moves.size()), moves.size() == 1 ? "s" : ""), "roof");
 }
 
 void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
@@ -130,7 +132,7 @@ void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<
     all_kernels.put(all, "let kernels be measured: --tuning-level 1",
                     fmt::format("{} reach less than {:.0f}% of their roof, and nobody measured what else runs them",
                                 steps_of(all_kernels.size()), 100 * good),
-                    "model", "--tuning-level 1");
+                    "roof", "--tuning-level 1");
   // What lies beyond the roof is a bound and no promise: 3 to 31% of a run on that processor, where nobody knew how to win it.
   compute.put(
       all, "do less arithmetic: a smaller input, a narrower type or a smaller model",
@@ -191,7 +193,7 @@ void advise_on_copies(Profile& p) {
   // Both kinds of runs are measured, which no sum of the copies' times comes near: the host takes part in them, and waits.
   const double saved = p.host_latency_us.median - p.device_latency_us;
   if (p.copies.empty() || p.device_latency_us <= 0 || saved <= 0) return;
-  p.advice.push_back({"keep inputs and outputs on the GPU",
+  p.advice.push_back({std::string(keep_on_gpu),
                       fmt::format("{} copies between host and device: runs from and to the host's memory take {}, on the GPU {}",
                                   p.copies.size(), time(p.host_latency_us.median), time(p.device_latency_us)),
                       saved,

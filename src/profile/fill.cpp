@@ -98,7 +98,7 @@ void advise_on_fills(const Profile& p, std::vector<Advice>& all) {
     if (k.advice.steps.empty()) continue;
     if (k.advice.what.empty()) k.advice.what = k.what;
     k.advice.why = fmt::format("{} step{} {}", k.advice.steps.size(), k.advice.steps.size() == 1 ? "" : "s", k.why);
-    k.advice.from = "model";
+    k.advice.from = "roof";  // the tuner has tried other tiles and splits where it measured
     all.push_back(std::move(k.advice));
   }
 }

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "profile/advice.h"
 #include "profile/bench.h"
 #include "profile/foresee.h"
+#include "run/early_launch.h"
 
 namespace smelt::report {
 namespace {
 
-constexpr int runs = 20;  // of each plan
+constexpr int runs = 20;     // of each plan, where they are tried
+constexpr int few_runs = 5;  // where nothing else tells what the other takes
 
 /// The options as one of the command line has them; false for an option that makes no other plan.
 bool follow(const std::string& option, Options& options, bool& optimized) {
@@ -28,7 +31,7 @@ bool follow(const std::string& option, Options& options, bool& optimized) {
 }
 
 /// Microseconds by which a run of `other` is shorter, by the medians of runs in turn.
-double saved_us(Execution& own, Execution& other) {
+double saved_us(Execution& own, Execution& other, int runs) {
   std::vector<double> before, after;
   for (int i = 0; i < runs; ++i)
     for (auto [e, samples] : {std::pair{&own, &before}, std::pair{&other, &after}})
@@ -36,16 +39,54 @@ double saved_us(Execution& own, Execution& other) {
   return profile::median(before) - profile::median(after);
 }
 
+/// A run of the plan as its build timed it, to decide whether kernels begin early (run/early_launch.h); 0 where it did not.
+double timed_us(const Plan& plan) {
+  const plan::EarlyLaunch e = run::early_launch_of(plan);
+  return e.on ? e.early_us : e.late_us;
+}
+
+/// What a run takes as the build decided to launch kernels, of what it takes with each after the one before it.
+double early_part(const Plan& plan) {
+  const plan::EarlyLaunch e = run::early_launch_of(plan);
+  return e.on && e.late_us > 0 && e.early_us > 0 ? e.early_us / e.late_us : 1;
+}
+
+/// Those by which a run on the GPU is shorter than one from and to the host's memory, in turn, by the host's clock.
+double saved_on_gpu_us(const Prepared& p) {
+  const auto host = p.plan->execution();
+  host->bind(p.inputs);
+  std::vector<double> before, after;
+  constexpr int rounds = 5, of_each = 8, warm = 3;  // a recording's first launches behind another's take longer
+  for (int round = 0; round < rounds; ++round)
+    for (auto [e, samples] : {std::pair{host.get(), &before}, std::pair{p.execution.get(), &after}})
+      for (int i = 0; i < of_each; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        e->run();
+        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+        if (i >= warm) samples->push_back(took.count());
+      }
+  return profile::median(before) - profile::median(after);
+}
+
 void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized, WhatIf how) {
+  if (a.what == profile::keep_on_gpu && how == WhatIf::run) a.tried_us = saved_on_gpu_us(prepared);
   Subject other = s;
   if (!follow(a.option, other.options, optimized)) return;
   const Prepared then = prepare(other, optimized, &prepared);
-  const profile::Foreseen f = profile::foresee(p, then.execution->steps());
-  a.us = p.latency_us.median - f.run_us;
-  a.from = "kernels";
   if (const size_t at = a.why.find(not_counted); at != std::string::npos) a.why.erase(at);  // it is now
-  a.why += fmt::format("; of that plan's {} steps {} run here, {} were measured by themselves", f.steps, f.seen, f.tuned);
-  if (how == WhatIf::run) a.tried_us = saved_us(*prepared.execution, *then.execution);
+  const double early = early_part(*then.plan) / early_part(*prepared.plan);
+  const bool same_types = other.options.precision == s.options.precision;  // else kernels of one name compute otherwise
+  if (const profile::Foreseen f = profile::foresee(p, then.execution->steps(), early); f.sure() && same_types) {
+    a.us = p.latency_us.median - f.run_us, a.from = "kernels";
+    a.why += fmt::format("; of that plan's {} steps {} run here, {} were measured by themselves", f.steps, f.seen, f.tuned);
+  } else if (const double run_us = timed_us(*then.plan); run_us > 0) {
+    a.us = p.latency_us.median - run_us, a.from = "measured";
+    a.why += fmt::format("; a run of that plan took {} when it was built", format(run_us, Unit::us));
+  } else {
+    a.us = saved_us(*prepared.execution, *then.execution, few_runs), a.from = "measured";
+    a.why += fmt::format("; {} runs of that plan were timed in turn with this one's", few_runs);
+  }
+  if (how == WhatIf::run) a.tried_us = saved_us(*prepared.execution, *then.execution, runs);
 }
 
 }  // namespace

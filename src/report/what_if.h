@@ -7,7 +7,7 @@ namespace smelt::report {
 
 enum class WhatIf : uint8_t {
   no,
-  plan,  // the plans are built, and their kernels measured as tuning does; they do not run (profile/foresee.h)
+  plan,  // the plans are built: what their kernels took when they were tuned (profile/foresee.h), or some runs, say what they win
   run,   // and then they run, in turn with the profiled one: Advice::tried_us
 };
 

@@ -139,7 +139,8 @@ TEST(Advice, counts_tiny_steps_copies_references_and_idle_cores) {
   EXPECT_NEAR(advice_with(all, "without copies")->us, 4000, 1);
   EXPECT_NEAR(advice_with(all, "plain loops")->us, 5000 - 52 / 0.8, 1);
   EXPECT_FALSE(advice_with(all, "tiny steps")) << "less than half a percent of a run";
-  for (size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i - 1].us, all[i].us);
+  const auto key = [](const Advice& a) { return std::pair(a.from != "roof", a.us); };
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_GE(key(all[i - 1]), key(all[i])) << "what is promised, then what bounds";
   EXPECT_TRUE(advice_with(advise(profile_of({step("Add", 64, 4, 3), step("Mul", 64, 4, 4)}), {}), "tiny steps"));
 }
 

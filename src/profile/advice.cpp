@@ -117,12 +117,17 @@ void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
 
 void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
   Group compute, memory, latency, all_kernels;
-  for (const StepRow& r : p.steps) {
-    if (by_reference(r) || runs_bodies(r)) continue;
-    const double won = r.own_us() - r.floor_us() / good;
+  const auto bound = [&](const StepRow& r, double won) {
     if (r.limiter == Limiter::compute) compute.add(r, won);
     if (r.limiter == Limiter::memory && !only_moves(r.step)) memory.add(r, won);
     if (r.limiter == Limiter::latency) latency.add(r, won);
+  };
+  for (const InnerRow& r : p.inside)
+    if (!by_reference(r.row) && !runs_bodies(r.row)) bound(r.row, r.us - r.calls * r.row.floor_us() / good);
+  for (const StepRow& r : p.steps) {
+    if (by_reference(r) || runs_bodies(r)) continue;
+    const double won = r.own_us() - r.floor_us() / good;
+    bound(r, won);
     if (r.limiter == Limiter::compute || (r.limiter == Limiter::memory && !only_moves(r.step)) || where.on_gpu)
       all_kernels.add(r, won);
   }

@@ -77,6 +77,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(memory_device, CU_MEMORYTYPE_DEVICE);
   SAME(launch_cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   SAME(launch_programmatic_stream_serialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  SAME(tensor_map_u8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
   SAME(tensor_map_f16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
   SAME(tensor_map_bf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
   SAME(tensor_map_no_interleave, CU_TENSOR_MAP_INTERLEAVE_NONE);

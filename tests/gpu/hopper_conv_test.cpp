@@ -111,7 +111,7 @@ void prepare(Prepared& p, const std::function<const HopperConfig&(const std::vec
   gpu->info.multiprocessors = multiprocessors;
   machine.gpu = gpu;
   const auto made = conv::gpu_request(p.trial.bound, machine);
-  const conv::GpuRequest& r = **made;
+  conv::GpuRequest r = **made;
   const auto found = conv::windows_problem(r);
   if (!found) {
     p.refused = found.refusal().text;

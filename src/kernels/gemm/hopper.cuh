@@ -23,6 +23,8 @@
 /// How a kernel goes over its tiles and finishes them.
 template <HopperFinishing Finishing, int Splits, bool Persistent, class Staging> struct HopperPlan {
   static constexpr HopperFinishing finishing = Finishing;
+  static constexpr bool in_registers = Finishing == HopperFinishing::in_registers || Finishing == HopperFinishing::side_by_side;
+  template <class Tile, class Epilogue> using Registers = typename InRegisters<Finishing, Tile, Staging, Epilogue>::Type;
   static constexpr int splits = Splits;                                     // over a cluster
   static constexpr bool persistent = Persistent;
   using Operands = Staging;
@@ -97,13 +99,12 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
   const HopperGemmArgs& g = args.args.gemm;
   const auto& epilogue = args.epilogue;
   wait_for_kernels_before();
-  constexpr bool in_registers = Plan::finishing == HopperFinishing::in_registers;
+  constexpr bool in_registers = Plan::in_registers;
   RingPlace place;
   constexpr u32 cluster = hopper_cluster<Tile, Plan>();
   u32 turn = Tile::group() == 0 ? 1 : 0, at = blockIdx.x / cluster;         // turn: the phase that is to have ended
   const u32 blocks = gridDim.x / cluster;
   if constexpr (Tile::alternate) at += Tile::group() * blocks, place.template advance_by<Tile::stages>(Tile::group() * k_tiles);
-  using Registers = HopperFinish<Tile, typename Plan::Operands, decltype(args.epilogue)>;
   constexpr int step = Tile::alternate ? Tile::groups : 1;
 #pragma unroll 1
   for (; at < g.tiles; at += step * blocks) {
@@ -121,7 +122,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
     };
     if constexpr (in_registers) {
       constexpr u32 products = Plan::Operands::sums;
-      Registers finish(epilogue, memory + Tile::ring_bytes, g.m, g.n / products);
+      typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, g.m, g.n / products);
       finish.begin(tile.batch, row, column / products);
       multiply();
       finish.finish(sums);
@@ -134,8 +135,8 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);     // inside of the output
       const auto start = epilogue.start(tile.batch);
       finish_tile<Plan::finishing == HopperFinishing::split_by_memory>(
-          sums, memory + Tile::ring_bytes, rows, columns, static_cast<float*>(g.partial), g.arrived,
-          [&](int r, int c, const float(&v)[4]) {
+          sums, memory + Tile::ring_bytes, rows, columns, static_cast<typename Tile::Sum*>(g.partial), g.arrived,
+          [&](int r, int c, const typename Tile::Sum(&v)[4]) {
             epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
           });
     }
@@ -145,8 +146,8 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
 
 /// Bytes of dynamic shared memory; the ring begins at a multiple of 1024.
 template <class Tile, class Plan, class Epilogue> __device__ constexpr int hopper_shared_bytes() {
-  if constexpr (Plan::finishing == HopperFinishing::in_registers)
-    return 1024 + Tile::ring_bytes + HopperFinish<Tile, typename Plan::Operands, Epilogue>::bytes;
+  if constexpr (Plan::in_registers)
+    return 1024 + Tile::ring_bytes + Plan::template Registers<Tile, Epilogue>::bytes;
   else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) return 1024 + Tile::ring_bytes;
   else return 1024 + Tile::ring_bytes + 4 * Tile::groups * Tile::exchange_bytes;
 }

@@ -30,13 +30,14 @@ enum class HopperFinishing {
   split_by_memory, // of a split K: parts through a workspace, the last block to arrive adds them
   split_by_cluster,// the same: the blocks of a cluster send each other their parts
   in_registers,    // programs over the sums where they lie, then 16-bit results through shared memory
+  side_by_side,    // the same, of b's lines in such an order that a lane's sums are of neighbouring columns (walked_channel)
 };
 
 /// How an operand of a program in registers is read.
 enum class HopperOperandKind {
   each,       // element by element
   by_column,  // one value a column, side by side: copied to shared memory before the products begin
-  staged,     // 16-bit elements as y has them: copied to where y is staged
+  staged,     // elements as y has them: of 16 bits, copied to where y is staged, or side by side of 8, kept in registers
   up,         // no memory: a second product's sums, 64 columns of b's behind every 64 of the first (a gate's)
 };
 

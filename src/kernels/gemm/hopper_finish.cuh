@@ -29,19 +29,16 @@ template <int Buffers, HopperOperandKind... Kind> struct HopperStaging {
   static constexpr int sums = gated ? 2 : 1;                                // of the products, for one column of y
 };
 
-template <class Tile, class Staging, class Epilogue> class HopperFinish {
-  static constexpr bool swap = Tile::swap;
-  static constexpr int buffers = Staging::buffers, lines = swap ? Tile::tile_m : 16, team = swap ? 128 : 32;
-  static constexpr int y_columns = Tile::columns / Staging::sums, y_tile_n = Tile::tile_n / Staging::sums;
-  static_assert(!Staging::gated || (!swap && Tile::columns % 128 == 0));
-  static constexpr int team_bytes = buffers * lines * 128, teams = Tile::groups * (swap ? 1 : 4);
-  static constexpr int parts_of_lines = swap ? 1 : (y_columns + 63) / 64, parts = Tile::rows * parts_of_lines;
-  static __device__ constexpr HopperOperandKind kind(int operand) { return Staging::kinds[operand]; }
-  template <int I> using Element = typename Epilogue::template Operand<I>::Type;
-
+/// Operands of one value a column, in the shared memory of each group.
+template <class Tile, class Staging, class Epilogue> class HopperColumns {
+  static constexpr int y_tile_n = Tile::tile_n / Staging::sums;
   template <int I> static __device__ constexpr int column_bytes() {
     return kind(I) == HopperOperandKind::by_column ? (y_tile_n * static_cast<int>(sizeof(Element<I>)) + 15) / 16 * 16 : 0;
   }
+
+ protected:
+  template <int I> using Element = typename Epilogue::template Operand<I>::Type;
+  static __device__ constexpr HopperOperandKind kind(int operand) { return Staging::kinds[operand]; }
   template <int I> static __device__ constexpr int columns_before() {
     if constexpr (I == 0) return 0;
     else return columns_before<I - 1>() + column_bytes<I - 1>();
@@ -52,6 +49,54 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
       if (kind(i) == HopperOperandKind::staged) return i;
     return -1;
   }
+
+  /// `columns`: of the first group.
+  __device__ __forceinline__ HopperColumns(const Epilogue& epilogue, char* columns, u32 m, u32 n)
+      : epilogue_(epilogue), columns_(columns + Tile::group() * columns_bytes), m_(m), n_(n) {}
+
+  /// Where the next tile lies.
+  __device__ __forceinline__ void set(u32 batch, u32 row, u32 column) {
+    start_ = epilogue_.start(batch);
+    row_ = row, column_ = column;
+  }
+  template <int... I> __device__ __forceinline__ void copy_columns(Indices<I...>) const { (copy_column<I>(), ...); }
+  /// Operand I of a column of the tile.
+  template <int I> __device__ __forceinline__ const Element<I>* at_column(u32 column) const {
+    return reinterpret_cast<const Element<I>*>(columns_ + columns_before<I>()) + column;
+  }
+
+  const Epilogue& epilogue_;
+  typename Epilogue::Start start_;
+  char* columns_;
+  u32 m_, n_, row_ = 0, column_ = 0;
+
+ private:
+  template <int I> __device__ __forceinline__ void copy_column() const {
+    if constexpr (kind(I) == HopperOperandKind::by_column) {
+      constexpr int two = 2 * sizeof(Element<I>);
+#pragma unroll
+      for (int c = 0; c < y_tile_n; c += 256) {
+        const int column = c + threadIdx.x % 128 * 2;
+        const bool inside = column_ + column < n_;
+        if (column < y_tile_n)
+          copy_async<two>(shared_address(columns_ + columns_before<I>()) + column * (two / 2),
+                          epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
+      }
+    }
+  }
+};
+
+template <class Tile, class Staging, class Epilogue> class HopperFinish : HopperColumns<Tile, Staging, Epilogue> {
+  using Columns = HopperColumns<Tile, Staging, Epilogue>;
+  using Columns::kind, Columns::staged, Columns::columns_bytes, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_,
+      Columns::row_, Columns::column_;
+  template <int I> using Element = typename Columns::template Element<I>;
+  static constexpr bool swap = Tile::swap;
+  static constexpr int buffers = Staging::buffers, lines = swap ? Tile::tile_m : 16, team = swap ? 128 : 32;
+  static constexpr int y_columns = Tile::columns / Staging::sums;
+  static_assert(!Staging::gated || (!swap && Tile::columns % 128 == 0));
+  static constexpr int team_bytes = buffers * lines * 128, teams = Tile::groups * (swap ? 1 : 4);
+  static constexpr int parts_of_lines = swap ? 1 : (y_columns + 63) / 64, parts = Tile::rows * parts_of_lines;
   static_assert(sizeof(typename Epilogue::Result) == 2);
 
  public:
@@ -59,19 +104,15 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
 
   /// `memory`: `bytes` of shared memory; m, n: y's extents; row and column below: y's.
   __device__ __forceinline__ HopperFinish(const Epilogue& epilogue, char* memory, u32 m, u32 n)
-      : epilogue_(epilogue),
-        stage_(shared_address(memory) + (swap ? Tile::group() : threadIdx.x / 32) * team_bytes),
-        columns_(memory + teams * team_bytes + Tile::group() * columns_bytes),
-        m_(m),
-        n_(n) {}
+      : Columns(epilogue, memory + teams * team_bytes, m, n),
+        stage_(shared_address(memory) + (swap ? Tile::group() : threadIdx.x / 32) * team_bytes) {}
 
   /// Begins to copy what the tile at `row`, `column` needs.
   __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
-    start_ = epilogue_.start(batch);
-    row_ = row, column_ = column;
+    Columns::set(batch, row, column);
     if constexpr (columns_bytes > 0) Tile::synchronize_group();              // all are done with the tile before
     else synchronize_team();
-    copy_columns(IndicesTo<Epilogue::operands>());
+    Columns::copy_columns(IndicesTo<Epilogue::operands>());
     if constexpr (staged() >= 0)
 #pragma unroll
       for (int p = 0; p < (buffers < parts ? buffers : parts); ++p) copy_staged(p);
@@ -132,21 +173,6 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
       copy_async<16>(shared, epilogue_.template operand<staged()>(start_, inside ? row : 0, inside ? column : 0), inside);
     });
   }
-  template <int... I> __device__ __forceinline__ void copy_columns(Indices<I...>) const { (copy_column<I>(), ...); }
-  template <int I> __device__ __forceinline__ void copy_column() const {
-    if constexpr (kind(I) == HopperOperandKind::by_column) {
-      constexpr int two = 2 * sizeof(Element<I>);
-#pragma unroll
-      for (int c = 0; c < y_tile_n; c += 256) {
-        const int column = c + threadIdx.x % 128 * 2;
-        const bool inside = column_ + column < n_;
-        if (column < y_tile_n)
-          copy_async<two>(shared_address(columns_ + columns_before<I>()) + column * (two / 2),
-                          epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
-      }
-    }
-  }
-
   /// Operand I at two neighbours of a row of y, with swap of a column; the first is at `row`, `column` of the tile.
   template <int I>
   __device__ __forceinline__ Vector<Element<I>, 2> operand(u32 row, u32 column, u32 staged_pair, float up, float next_up) const {
@@ -158,7 +184,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
     } else if constexpr (kind(I) == HopperOperandKind::up) {
       return {From<T>::f32(up), From<T>::f32(next_up)};
     } else if constexpr (kind(I) == HopperOperandKind::by_column) {
-      const T* x = reinterpret_cast<const T*>(columns_ + columns_before<I>()) + column;
+      const T* x = Columns::template at_column<I>(column);
       if constexpr (swap) return {*x, *x};
       else return *reinterpret_cast<const Pair*>(x);
     } else {
@@ -227,12 +253,100 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
     }
   }
 
-  const Epilogue& epilogue_;
-  typename Epilogue::Start start_;
   u32 stage_;
-  char* columns_;
-  u32 m_, n_, row_ = 0, column_ = 0;
 };
+
+/// A vector of operand I; nothing for -1.
+template <int I, class Epilogue> struct HeldOperand {
+  using Type = Vector<typename Epilogue::template Operand<I>::Type, Epilogue::width>;
+};
+template <class Epilogue> struct HeldOperand<-1, Epilogue> { using Type = u32; };
+
+/// The same without a way through shared memory: b's lines lie so that a lane's sums are of Epilogue::width neighbouring columns
+/// (walked_channel), and what the program makes of them is stored in accesses of up to 16 bytes.
+template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperColumns<Tile, Staging, Epilogue> {
+  using Columns = HopperColumns<Tile, Staging, Epilogue>;
+  using Columns::kind, Columns::staged, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_, Columns::row_,
+      Columns::column_;
+  using Operands = typename Epilogue::Operands;
+  static constexpr int width = Epilogue::width, of_lane = Tile::columns / (4 * width), halves = 2 * Tile::rows;
+  static_assert(!Tile::swap && of_lane * 4 * width == Tile::columns);
+  static __device__ constexpr u32 bits(HopperOperandKind wanted) {
+    u32 set = 0;
+    for (int i = 0; i < Epilogue::operands; ++i)
+      if (kind(i) == wanted) set |= 1u << i;
+    return set;
+  }
+
+ public:
+  static constexpr int bytes = Tile::groups * Columns::columns_bytes;
+
+  __device__ __forceinline__ HopperLanes(const Epilogue& epilogue, char* memory, u32 m, u32 n) : Columns(epilogue, memory, m, n) {}
+
+  /// Begins to copy what the tile at `row`, `column` needs.
+  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
+    Columns::set(batch, row, column);
+    if constexpr (Columns::columns_bytes > 0) Tile::synchronize_group();     // all are done with the tile before
+    Columns::copy_columns(IndicesTo<Epilogue::operands>());
+    copy_async_commit();
+    if constexpr (staged() >= 0)
+#pragma unroll
+      for (int q = 0; q < of_lane; ++q)
+#pragma unroll
+        for (int h = 0; h < halves; ++h) {
+          const u32 r = row_of(h), c = column_of(q);
+          if (r < m_ && c < n_) held_[q][h] = *reinterpret_cast<const Held*>(epilogue_.template operand<staged()>(start_, r, c));
+        }
+  }
+
+  __device__ __forceinline__ void finish(const Tile& sums) const {
+    copy_async_wait<0>();
+    if constexpr (Columns::columns_bytes > 0) Tile::synchronize_group();
+#pragma unroll
+    for (int q = 0; q < of_lane; ++q) {
+      const u32 c = column_of(q);
+      if (c >= n_) continue;
+      Operands columns;                                                      // (width) of (N)
+      read_columns(columns, c - column_, IndicesTo<Epilogue::operands>());
+#pragma unroll
+      for (int h = 0; h < halves; ++h) {
+        const u32 r = row_of(h);
+        Operands all = columns;
+        epilogue_.template fetch_some<bits(HopperOperandKind::each)>(all, start_, r < m_ ? r : m_ - 1, c, n_ - c);
+        if constexpr (staged() >= 0) get<staged()>(all.x) = held_[q][h];
+        typename Epilogue::Sum v[width];                                     // (width) of a row
+#pragma unroll
+        for (int e = 0; e < width; ++e) v[e] = sums.d[h / 2][(q * (width / 2) + e / 2) * 4 + h % 2 * 2 + e % 2];
+        if (r < m_) epilogue_.write(all, n_ - c, v);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ u32 row_of(int h) const {
+    return row_ + Tile::group_of_tile() * Tile::rows * 64 + h / 2 * 64 + threadIdx.x / 32 % 4 * 16 + h % 2 * 8 + Tile::lane() / 4;
+  }
+  __device__ __forceinline__ u32 column_of(int q) const { return column_ + q * (4 * width) + Tile::lane() % 4 * width; }
+  template <int... I> __device__ __forceinline__ void read_columns(Operands& o, u32 column, Indices<I...>) const {
+    (read_column<I>(o, column), ...);
+  }
+  template <int I> __device__ __forceinline__ void read_column(Operands& o, u32 column) const {
+    if constexpr (kind(I) == HopperOperandKind::by_column) {
+      using All = Vector<typename Columns::template Element<I>, width>;
+      get<I>(o.x) = *reinterpret_cast<const All*>(Columns::template at_column<I>(column));
+    }
+  }
+
+  using Held = typename HeldOperand<staged(), Epilogue>::Type;
+  Held held_[staged() >= 0 ? of_lane : 1][staged() >= 0 ? halves : 1];       // (width) of y's rows
+};
+
+/// What finishes sums where they lie.
+template <HopperFinishing Finishing, class Tile, class Staging, class Epilogue> struct InRegisters {
+  using Type = HopperFinish<Tile, Staging, Epilogue>;
+};
+template <class Tile, class Staging, class Epilogue>
+struct InRegisters<HopperFinishing::side_by_side, Tile, Staging, Epilogue> { using Type = HopperLanes<Tile, Staging, Epilogue>; };
 
 /// The end of a K that is split over the blocks of a cluster, of which block s (of patches, those of patch s) has the sums of split s:
 /// each block adds the splits' parts of its share of the tile's rows in their order, and applies the program, `width` columns at a time. What the
@@ -241,6 +355,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
 ///   own        (TileM, pitch)            the block's sums, whose rows it copies to those who add them
 ///   others     (other split) of (share, pitch)
 template <class Tile, int Splits, class Epilogue> class ClusterFinish {
+  using Sum = typename Tile::Sum;
   static constexpr int width = Epilogue::width, across = Tile::tile_n / width, share = (Tile::tile_m + Splits - 1) / Splits;
   static constexpr int mine = (share * across + Tile::threads - 1) / Tile::threads;   // vectors of a thread
   static constexpr int ahead = mine < 4 ? mine : 4, together = Splits <= 4 ? 2 : 1;
@@ -257,7 +372,7 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
 
   /// `parts`: the ring's memory, whose stages have all been multiplied by this group; `ring` its address.
   __device__ __forceinline__ void finish(const Tile& sums, char* parts, u32 ring) {
-    float* const own = reinterpret_cast<float*>(parts);
+    Sum* const own = reinterpret_cast<Sum*>(parts);
     Tile::synchronize();                                                     // all groups are done with the ring
     sums.write(own, pitch);
     ptx::fence_proxy_async();
@@ -270,7 +385,7 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
     const int rank = split();
 #pragma unroll
     for (int first = 0; first < mine; first += together) {
-      Vector<float, 4> part[together][Splits][width / 4];
+      Vector<Sum, 4> part[together][Splits][width / 4];
 #pragma unroll
       for (int i = 0; i < together; ++i) {
         u32 r, c;
@@ -280,14 +395,14 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
           const int line = s == rank ? r : Tile::tile_m + (s < rank ? s : s - 1) * share + r - rank * share;
 #pragma unroll
           for (int v = 0; v < width / 4; ++v)
-            part[i][s][v] = *reinterpret_cast<const Vector<float, 4>*>(own + line * pitch + c + v * 4);
+            part[i][s][v] = *reinterpret_cast<const Vector<Sum, 4>*>(own + line * pitch + c + v * 4);
         }
       }
 #pragma unroll
       for (int i = 0; i < together; ++i) {
         u32 r, c;
         if (first + i >= mine || !place(first + i, r, c)) continue;
-        float sum[width];
+        Sum sum[width];
 #pragma unroll
         for (int e = 0; e < width; ++e) {
           sum[e] = part[i][0][e / 4].at[e % 4];

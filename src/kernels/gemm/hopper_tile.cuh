@@ -1,14 +1,16 @@
 // A tile of a product by Hopper's own instructions: groups of four warps multiply what lies in shared memory (wgmma), where one
 // warp more has it brought by tensor maps (TMA).
 //
-//   sums (M, N) += a (M, 64) · b (64, N)
+//   sums (M, N) += a (M, line) · b (line, N)
+//
+// A line is 128 bytes of K: 64 steps of 16 bits, 128 of 8-bit integers, which lie along K and whose sums are of 32 bits.
 //
 // The left operand fills the instruction's side of 64 rows, the right one its columns. a is the left one; with swap b is, so
 // that few rows of a do not leave the 64 rows empty, and the sums are those of the transposed product. The groups share a tile,
 // or each has its own where they alternate.
 //
-//   left   (64 · rows · sharing, 64)     each sharing group has its 64 · rows lines
-//   right  (64, columns)                 of all of them
+//   left   (64 · rows · sharing, line)   each sharing group has its 64 · rows lines
+//   right  (line, columns)               of all of them
 //
 // Sums lie as wgmma leaves them: d[i][4 j + 2 h + e] of a lane is line 64 i + 16 (warp % 4) + 8 h + lane / 4 of the group's left
 // lines, and column 8 j + 2 (lane % 4) + e of right.
@@ -21,12 +23,18 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-template <class T, HopperTileConfig C> struct HopperTile {
-  using A = T;
-  using B = T;
-  using Sum = float;
+/// What operands of a type are summed in, and whether integers have a sign.
+template <class T> struct HopperSums { using Type = float; };
+template <> struct HopperSums<i8> { using Type = i32; static constexpr bool has_sign = true; };
+template <> struct HopperSums<u8> { using Type = i32; static constexpr bool has_sign = false; };
+
+template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
+  using A = TA;
+  using B = TB;
+  using Sum = typename HopperSums<TA>::Type;
+  static constexpr bool integers = sizeof(TA) == 1;
   static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;
-  static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 64, stages = C.stages, groups = C.groups;
+  static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 128 / sizeof(TA), stages = C.stages, groups = C.groups;
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
   static constexpr int registers = C.registers, threads = 128 * groups;     // threads: that have sums
   static constexpr int block_threads = threads + (registers ? 128 : 32);    // setmaxnreg takes four warps
@@ -46,7 +54,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   static constexpr int part = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : columns % 16 == 0 ? 16 : 8;
   static constexpr int exchange_row = swap ? 20 : part + 8, exchange_bytes = 8 * exchange_row * 4;   // of a warp
 
-  float d[rows][columns / 2] = {};                                          // (rows) of (64, columns)
+  Sum d[rows][columns / 2] = {};                                            // (rows) of (64, columns)
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int group() { return threadIdx.x / 128; }
@@ -63,10 +71,17 @@ template <class T, HopperTileConfig C> struct HopperTile {
   /// This thread's group.
   static __device__ __forceinline__ void synchronize_group() { ptx::bar_sync(2 + group(), 128); }
 
-  template <int Count> static __device__ __forceinline__ void product(float (&sums)[Count], u64 left, u64 right) {
-    constexpr int trans_left = !(swap ? C.b_k_major : C.a_k_major), trans_right = !(swap ? C.a_k_major : C.b_k_major);
-    if constexpr (IsBf16<T>::value) ptx::wgmma_bf16<trans_left, trans_right>(sums, left, right);
-    else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right);
+  template <int Count> static __device__ __forceinline__ void product(Sum (&sums)[Count], u64 left, u64 right) {
+    if constexpr (integers) {
+      static_assert(C.a_k_major && C.b_k_major && HopperSums<TB>::has_sign);
+      if constexpr (HopperSums<TA>::has_sign) ptx::wgmma_s8_s8(sums, left, right);
+      else if constexpr (swap) ptx::wgmma_s8_u8(sums, left, right);
+      else ptx::wgmma_u8_s8(sums, left, right);
+    } else {
+      constexpr int trans_left = !(swap ? C.b_k_major : C.a_k_major), trans_right = !(swap ? C.a_k_major : C.b_k_major);
+      if constexpr (IsBf16<TA>::value) ptx::wgmma_bf16<trans_left, trans_right>(sums, left, right);
+      else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right);
+    }
   }
 
   /// One thread before all others go on. (A lane a stage takes a quarter of a microsecond more.)
@@ -178,8 +193,8 @@ template <class T, HopperTileConfig C> struct HopperTile {
     }
   }
 
-  /// Writes the sums to (M, pitch) floats of shared memory.
-  __device__ __forceinline__ void write(float* to, int pitch) const {
+  /// Writes the sums to (M, pitch) of shared memory.
+  __device__ __forceinline__ void write(Sum* to, int pitch) const {
     const int first = group_of_tile() * rows * 64 + threadIdx.x / 32 % 4 * 16 + lane() / 4;
 #pragma unroll
     for (int i = 0; i < rows; ++i)
@@ -188,27 +203,27 @@ template <class T, HopperTileConfig C> struct HopperTile {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const int line = first + i * 64 + h * 8, column = j * 8 + lane() % 4 * 2;
-          const float x = d[i][4 * j + 2 * h], y = d[i][4 * j + 2 * h + 1];
+          const Sum x = d[i][4 * j + 2 * h], y = d[i][4 * j + 2 * h + 1];
           if constexpr (swap) to[column * pitch + line] = x, to[(column + 1) * pitch + line] = y;
-          else *reinterpret_cast<Vector<float, 2>*>(to + line * pitch + column) = {x, y};
+          else *reinterpret_cast<Vector<Sum, 2>*>(to + line * pitch + column) = {x, y};
         }
   }
 
   /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time. `exchange`: all warps' memory.
   template <class F> __device__ __forceinline__ void each(char* exchange, F&& f) const {
     const int warp = threadIdx.x / 32, first = group_of_tile() * rows * 64 + warp % 4 * 16;      // the warp's first line of left
-    float* mine = reinterpret_cast<float*>(exchange) + warp * (exchange_bytes / 4);
+    Sum* mine = reinterpret_cast<Sum*>(exchange) + warp * (exchange_bytes / 4);
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
       if constexpr (swap) {
 #pragma unroll
         for (int j = 0; j < columns / 8; ++j) {
-          float* to = mine + lane() % 4 * 2 * exchange_row + lane() / 4;    // (8 rows of y, 16 columns)
+          Sum* to = mine + lane() % 4 * 2 * exchange_row + lane() / 4;    // (8 rows of y, 16 columns)
           to[0] = d[i][4 * j], to[exchange_row] = d[i][4 * j + 1];
           to[8] = d[i][4 * j + 2], to[exchange_row + 8] = d[i][4 * j + 3];
           __syncwarp();
           const int row = lane() / 4, column = lane() % 4 * 4;
-          const auto v = *reinterpret_cast<const Vector<float, 4>*>(mine + row * exchange_row + column);
+          const auto v = *reinterpret_cast<const Vector<Sum, 4>*>(mine + row * exchange_row + column);
           f(j * 8 + row, first + i * 64 + column, v.at);
           __syncwarp();
         }
@@ -219,14 +234,14 @@ template <class T, HopperTileConfig C> struct HopperTile {
           for (int from = 0; from < columns; from += part) {
 #pragma unroll
             for (int j = 0; j < part / 8; ++j)
-              *reinterpret_cast<Vector<float, 2>*>(mine + lane() / 4 * exchange_row + j * 8 + lane() % 4 * 2) = {
+              *reinterpret_cast<Vector<Sum, 2>*>(mine + lane() / 4 * exchange_row + j * 8 + lane() % 4 * 2) = {
                   d[i][(from / 8 + j) * 4 + half * 2], d[i][(from / 8 + j) * 4 + half * 2 + 1]};
             __syncwarp();
 #pragma unroll
             for (int q = 0; q < (part + 15) / 16; ++q) {
               const int at = q * 32 + lane(), row = at / (part / 4), column = at % (part / 4) * 4;
               if (part == 8 && row >= 8) continue;
-              const auto v = *reinterpret_cast<const Vector<float, 4>*>(mine + row * exchange_row + column);
+              const auto v = *reinterpret_cast<const Vector<Sum, 4>*>(mine + row * exchange_row + column);
               f(first + i * 64 + half * 8 + row, from + column, v.at);
             }
             __syncwarp();

@@ -1,5 +1,6 @@
-// Convolutions by tensor maps in im2col mode and wgmma on Hopper (src/kernels/conv/hopper.cuh): f16 and bf16, generated for the
-// tile and the program behind the sums. Windows of one pixel side by side are a product of matrices, and run as one.
+// Convolutions by tensor maps in im2col mode and wgmma on Hopper (src/kernels/conv/hopper.cuh): f16, bf16 and 8-bit integers,
+// generated for the tile and the program behind the sums. In 16 bits windows of one pixel side by side are a product of matrices,
+// and run as one. Those of integers are exact, in the order that cuda_walked.cpp has.
 #include <fmt/format.h>
 
 #include "ops/conv/cuda_hopper_windows.h"
@@ -10,32 +11,38 @@ namespace {
 
 using matmul::HopperConfig;
 
-constexpr int64_t line = 128, line_elements = 64;  // of a stage
-
 class HopperConv final : public matmul::HopperKernel {
  public:
   HopperConv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product, const HopperConfig& c)
       : HopperKernel(product, c, *r.gpu,
                      {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}>", p.segments.size()),
-                      kernels::hopper_conv_bytes(static_cast<int>(p.segments.size())) - sizeof(kernels::HopperGemmArgs)}),
+                      kernels::hopper_conv_bytes(static_cast<int>(p.segments.size())) - sizeof(kernels::HopperGemmArgs),
+                      r.compile_options()}),
         at_(r.at),
         windows_(hopper_windows(p)),
-        b_(product.b, product.batch, product.type, product.n, product.k, c.tile_n, c.down) {
+        b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down) {
     for (const ImageSegment& s : p.segments) {
-      chunks_.push_back(hopper_chunks(p, s, line));
-      maps_.emplace_back(p, s, line, c.tile_m / c.across);
+      chunks_.push_back(hopper_chunks(p, s));
+      maps_.emplace_back(p, s, c.tile_m / c.across);
     }
     encoded_.resize(maps_.size() > 1 ? maps_.size() - 1 : 1);
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, line_elements).text(),
-                                      [&] { return implicit_weights(w, p, line_elements); });
+    weights_ = r.gpu->weights->packed(r.gpu->device, w, packing(p, c), [&] { return windows_weights(r, p, c.width); });
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue().in_place(i); }
   bool reads(size_t i) const override { return (i >= at_.x && i < at_.x + maps_.size()) || epilogue().reads(i); }
 
  private:
+  /// The name of the weights' form: the same where the bytes are.
+  static std::string packing(const WindowsProblem& p, const HopperConfig& c) {
+    if (!p.integers) return implicit_packing(p, p.line()).text();
+    Key key("conv:hopper");
+    key.field(c.width);
+    for (const ImageSegment& s : p.segments) key.field(s.channels);
+    return key.text();
+  }
   void encode(kernels::HopperGemmArgs& args, const Buffers& b) override {
     for (size_t i = 0; i < maps_.size(); ++i) maps_[i].encode(i == 0 ? args.a : encoded_[i - 1], b.inputs[at_.x + i]);
     b_.encode(args.b, reinterpret_cast<const void*>(weights_->address()));
@@ -73,15 +80,16 @@ Result<std::vector<HopperConfig>> windows_configs(const matmul::CudaProblem& pro
 
 void offer_hopper(const SharedRequest& r, Offer& offer) {
   constexpr size_t most_candidates = 16;
-  const auto found = windows_problem(*r);
+  const auto own = std::make_shared<GpuRequest>(*r);
+  const auto found = windows_problem(*own);
   if (!found) return offer.refuse("hopper", found.refusal());
   const auto p = std::make_shared<const WindowsProblem>(*found);
-  const auto product = std::make_shared<const matmul::CudaProblem>(windows_product(*r, *p));
-  const auto configs = windows_configs(*product, *r->gpu);
+  const auto product = std::make_shared<const matmul::CudaProblem>(windows_product(*own, *p));
+  const auto configs = windows_configs(*product, *own->gpu);
   if (!configs) return offer.refuse("hopper", configs.refusal());
   for (const HopperConfig& c : matmul::hopper_offered(*configs, most_candidates))
-    offer.candidates.push_back({"hopper", c.print(), matmul::hopper_estimate_us(*product, c, *r->gpu),
-                                [r, p, product, c] { return hopper_conv(*r, *p, *product, c); }});
+    offer.candidates.push_back({"hopper", c.print(), matmul::hopper_estimate_us(*product, c, *own->gpu),
+                                [own, p, product, c] { return hopper_conv(*own, *p, *product, c); }});
 }
 
 }  // namespace smelt::ops::conv

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "device/cuda/driver.h"
+#include "kernels/conv/walked.h"
+#include "ops/conv/int8_problem.h"
 #include "ops/matmul/cuda_hopper_kernel.h"
 
 namespace smelt::ops::conv {
@@ -39,6 +41,12 @@ std::optional<Refusal> rejects(const WindowsProblem& p) {
   return std::nullopt;
 }
 
+/// Whether some window has pixels outside of the image.
+bool reaches_outside(const WindowsProblem& p) {
+  const auto beyond = [&](int axis) { return corners(p, axis).last + (p.taps[axis] - 1) * p.dilation[axis]; };
+  return p.pad[0] != 0 || p.pad[1] != 0 || beyond(0) > 0 || beyond(1) > 0;
+}
+
 /// The image as a matrix of pixels: windows of one pixel, each at its own, rows and images without gaps.
 bool is_matrix(const WindowsProblem& p) {
   const ImageSegment& s = p.segments[0];
@@ -50,15 +58,18 @@ bool is_matrix(const WindowsProblem& p) {
 
 }  // namespace
 
-Result<WindowsProblem> windows_problem(const GpuRequest& r) {
+Result<WindowsProblem> windows_problem(GpuRequest& r) {
   if (r.gpu->info.major != 9)
     return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", r.gpu->info.major, r.gpu->info.minor);
   if (r.problem.transposed) return refuse(Reason::unsupported, "a transposed convolution");
-  if (r.problem.input != DType::f16 && r.problem.input != DType::bf16)
+  const bool integers = r.problem.quantization.has_value();
+  if (!integers && r.problem.input != DType::f16 && r.problem.input != DType::bf16)
     return refuse(Reason::wrong_type, "a convolution of {}, this one multiplies f16 and bf16", smelt::name(r.problem.input));
+  if (integers && !fit_8_bits(r)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
   auto found = implicit_problem(r);
   if (!found) return found.refusal();
   WindowsProblem p{*std::move(found)};
+  p.integers = integers;
   if (p.padded)
     return refuse(Reason::unsupported, "an image of {} channels, whose rows are not at 16 bytes", r.problem.x[0].shape[1]);
   for (size_t i = 0; i < p.segments.size(); ++i)
@@ -67,14 +78,20 @@ Result<WindowsProblem> windows_problem(const GpuRequest& r) {
     return refuse(Reason::wrong_layout, "copies of {} bytes, tensor maps want {}: the channels of a pixel, or its strides", size,
                   access);
   if (auto why = rejects(p)) return *why;
-  p.matrix = is_matrix(p);
+  p.matrix = !integers && is_matrix(p);
+  if (!integers) return p;
+  if (r.zero() != 0 && reaches_outside(p))
+    return refuse(Reason::unsupported, "pixels outside of the image are {}, tensor maps fill zeros", r.zero());
+  set_integer_program(r, r.zero());
   return p;
 }
 
 matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p) {
-  constexpr int64_t line = 64;  // elements
-  matmul::CudaProblem product{
-      {p.pixels(), p.m, p.matrix ? p.segments[0].channels : p.k(line), {1}, {}, {}}, p.type, p.type, r.epilogue(4), {}};
+  matmul::CudaProblem product{{p.pixels(), p.m, p.matrix ? p.segments[0].channels : p.k(p.line()), {1}, {}, {}},
+                              p.type,
+                              p.integers ? DType::i8 : p.type,
+                              r.epilogue(4),
+                              {}};
   product.a = {.outer = p.matrix ? p.segments[0].pixel : product.k, .k = 1, .batch = {0}, .alignment = access};
   product.b = {.outer = product.k, .k = 1, .batch = {0}, .alignment = access};
   product.a.vec = product.b.vec = access / bytes(p.type, 1);
@@ -94,13 +111,36 @@ kernels::HopperWindows hopper_windows(const WindowsProblem& p) {
   return w;
 }
 
-uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s, int64_t line) {
-  return static_cast<uint32_t>((s.channels * bytes(p.type, 1) + line - 1) / line);
+uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s) {
+  return static_cast<uint32_t>((s.channels + p.line() - 1) / p.line());
 }
 
-WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t line, int64_t windows)
-    : type(matmul::tensor_map_type(p.type)) {
-  const int64_t element = bytes(p.type, 1), steps_of[] = {s.pixel, s.row, s.image};
+int64_t windows_lines(const WindowsProblem& p, int64_t width) {
+  return width > 0 ? (p.m + 4 * width - 1) / (4 * width) * (4 * width) : p.m;
+}
+
+Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width) {
+  if (!p.integers) return implicit_weights(r.weight().constant, p, p.line());
+  const int64_t lines = windows_lines(p, width), k = p.k(p.line()), taps = p.taps[0] * p.taps[1], part = 4 * width;
+  Tensor to = Tensor::zeros(DType::i8, {lines, k});
+  for (int64_t l = 0; l < lines; ++l) {
+    const int64_t m =
+        width > 0 ? l / part * part + kernels::walked_channel(static_cast<int>(l % part), static_cast<int>(width)) : l;
+    if (m >= p.m) continue;
+    int8_t* segment = to.data<int8_t>() + l * k;
+    int64_t first = 0;
+    for (const ImageSegment& s : p.segments) {
+      const int64_t span = hopper_chunks(p, s) * p.line();
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t c = 0; c < s.channels; ++c) segment[tap * span + c] = static_cast<int8_t>(int8_weight(r, m, first + c, tap));
+      segment += taps * span, first += s.channels;
+    }
+  }
+  return to;
+}
+
+WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t windows) : type(matmul::tensor_map_type(p.type)) {
+  const int64_t element = p.element(), steps_of[] = {s.pixel, s.row, s.image};
   const int64_t all[] = {s.channels, p.in_width, p.in_height, p.n};
   int64_t dense = (s.channels * element + access - 1) / access * access;
   for (int axis = 0; axis < 4; ++axis) extents[axis] = static_cast<uint64_t>(all[axis]);
@@ -115,7 +155,7 @@ WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t lin
     first[axis] = static_cast<int32_t>(begin), last[axis] = static_cast<int32_t>(end);
     strides[1 + axis] = static_cast<uint32_t>(p.stride[1 - axis]);
   }
-  channels = static_cast<uint32_t>(line / element), pixels = static_cast<uint32_t>(windows);
+  channels = static_cast<uint32_t>(p.line()), pixels = static_cast<uint32_t>(windows);
 }
 
 void WindowMap::encode(kernels::TensorMap& map, const void* address) const {

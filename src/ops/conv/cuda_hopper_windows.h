@@ -10,10 +10,22 @@ namespace smelt::ops::conv {
 
 struct WindowsProblem : ImplicitProblem {
   bool matrix = false;  // 1 x 1 windows side by side: the image is the left operand
+  bool integers = false;
+
+  int64_t element() const { return bytes(type, 1); }
+  /// Channels that a line of a stage has.
+  int64_t line() const { return matmul::HopperConfig::line_bytes / element(); }
 };
 
-/// The problem, or why tensor maps do not take it.
-Result<WindowsProblem> windows_problem(const GpuRequest& r);
+/// The problem, or why tensor maps do not take it; `r` of integers gets the program over sums from which zero points are yet to be
+/// taken.
+Result<WindowsProblem> windows_problem(GpuRequest& r);
+
+/// The weights as lines along K. Of integers less their zero points, and with `width` in the order in which lanes have as many
+/// neighbouring channels (kernels::walked_channel), up to whole parts of a tile.
+Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width);
+/// Lines of these.
+int64_t windows_lines(const WindowsProblem& p, int64_t width);
 
 /// The product that it is: its rows are the output's pixels, its columns the output's channels.
 matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p);
@@ -27,11 +39,11 @@ std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p
 
 /// Of the kernel's argument what is behind HopperGemmArgs, all but the maps.
 kernels::HopperWindows hopper_windows(const WindowsProblem& p);
-/// Stages of a pixel's channels, each of so many bytes.
-uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s, int64_t line);
+/// Stages of a pixel's channels.
+uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s);
 
 /// All of an image's tensor map but the address: a box has the pixels under one tap of so many windows that follow each other, and
-/// `line` bytes of their channels.
+/// a line of their channels.
 struct WindowMap {
   device::cuda::abi::TensorMapType type = device::cuda::abi::tensor_map_f16;
   uint64_t extents[4] = {}, steps[3] = {};  // channels, columns, rows, images; bytes from one to the next
@@ -40,7 +52,7 @@ struct WindowMap {
   uint32_t strides[4] = {1, 1, 1, 1};
   uint32_t channels = 0, pixels = 0;
 
-  WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t line, int64_t windows);
+  WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t windows);
   void encode(kernels::TensorMap& map, const void* address) const;
 };
 

@@ -28,8 +28,10 @@ struct HopperConfig {
   bool transposed = false;    // b, a constant, is kept with its lines along K
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each
+  int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
+  int64_t steps = tile_k;     // of K that a stage has
 
-  static constexpr int64_t tile_k = 64;
+  static constexpr int64_t tile_k = 64, line_bytes = 128;  // tile_k: of 16 bits
   int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : 32); }
   bool b_k_major(const CudaProblem& p) const { return transposed || p.b.k_major; }
   /// Groups of one tile; lines of 64 of the instruction's rows that each has, and its columns.
@@ -60,8 +62,8 @@ struct HopperConfig {
   std::string print() const;
 };
 
-/// How operands are read where sums are finished in registers; `e`: over as many columns at a time as then.
-std::vector<kernels::HopperOperandKind> hopper_operand_kinds(const CudaEpilogue& e);
+/// How operands are read where sums are finished in registers; `e`: over `width` columns at a time, as then.
+std::vector<kernels::HopperOperandKind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width);
 
 /// The C++ type of the kernel's tile.
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c);

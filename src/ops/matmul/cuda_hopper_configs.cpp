@@ -11,7 +11,7 @@ namespace {
 using Finishing = kernels::HopperFinishing;
 using Kind = kernels::HopperOperandKind;
 
-constexpr int64_t element = 2, chunk_bytes = 8192, tensor_map_step = 16, line_bytes = 128;
+constexpr int64_t chunk_bytes = 8192, tensor_map_step = 16, line_bytes = HopperConfig::line_bytes;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -40,25 +40,34 @@ int64_t staging_bytes(const HopperConfig& c) {
   return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
 }
 
+bool integers(const CudaProblem& p) { return p.type == DType::i8 || p.type == DType::u8; }
+
 /// What of the program that follows decides how sums are finished.
 struct After {
   bool in_registers = false;           // where K is not split: results of 16 bits, in vectors
   bool staged = false;                 // an operand is
   std::vector<int64_t> column_values;  // the sizes of those of one value a column
 
-  explicit After(const CudaEpilogue& program) {
-    const DType y = program.output().type;
-    if ((y != DType::f16 && y != DType::bf16) || program.columns() % 8 != 0) return;
-    const CudaEpilogue e = program.at_width(8);
+  /// `width`: of a lane's neighbouring columns, where sums lie side by side; 0: elsewhere.
+  After(const CudaProblem& p, int64_t width) {
+    if (width > 0) {
+      count(p.epilogue, hopper_operand_kinds(p.epilogue.at_width(width), width));
+      return;
+    }
+    const DType y = p.epilogue.output().type;
+    if (integers(p) || (y != DType::f16 && y != DType::bf16) || p.epilogue.columns() % 8 != 0) return;
+    const CudaEpilogue e = p.epilogue.at_width(8);
     if (e.access(0) != 1) return;
     in_registers = true;
-    const std::vector<Kind> kinds = hopper_operand_kinds(e);
+    count(e, hopper_operand_kinds(e, 8));
+  }
+  void count(const CudaEpilogue& e, const std::vector<Kind>& kinds) {
     for (size_t i = 0; i < kinds.size(); ++i) {
       if (kinds[i] == Kind::by_column) column_values.push_back(bytes(e.operands()[i].tensor.type, 1));
       staged = staged || kinds[i] == Kind::staged;
     }
   }
-  /// HopperFinish::columns_bytes.
+  /// HopperColumns::columns_bytes.
   int64_t columns_bytes(int64_t tile_n) const {
     int64_t sum = 0;
     for (const int64_t size : column_values) sum += divide_up(tile_n * size, 16) * 16;
@@ -106,8 +115,16 @@ std::vector<TileShape> every_tile() {
 /// Of blocks that share operands: side by side, below each other.
 constexpr std::pair<int64_t, int64_t> patches[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
 
+/// Neighbouring columns that a lane may have side by side: as many as an access of 16 bytes has of y, of whole parts of the tile.
+int64_t lane_columns(const CudaProblem& p, int64_t tile_n) {
+  int64_t width = 16 / bytes(p.epilogue.output().type, 1);
+  while (width > 2 && tile_n % (4 * width) != 0) width /= 2;
+  return width;
+}
+
 /// Why a tensor map cannot describe an operand.
-std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch) {
+std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch,
+                               int64_t element) {
   const int64_t inner = o.k_major ? o.k : o.outer, step = o.k_major ? o.outer : o.k, lines = o.k_major ? extent : k;
   if (inner != 1 && (o.k_major ? k : extent) != 1)
     return refuse(Reason::wrong_layout, "{}'s elements lie {} apart along both axes or more, tensor maps take neighbours", name,
@@ -158,7 +175,7 @@ constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
 
 /// The configuration, and with k split. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
-  const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.tile_k);
+  const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.steps);
   std::vector<HopperConfig> ways{c};
   if (c.alternate || c.registers > 0 || c.gated) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
@@ -166,6 +183,7 @@ std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
     if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
     HopperConfig split = c;
+    split.width = 0;
     split.splits = f, split.finishing = cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;
     if (!fill_shared(p, after, split, gpu)) continue;
     // Sums of a cluster lie in the ring, as ClusterFinish has them.
@@ -201,19 +219,20 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
 
 }  // namespace
 
-std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
+std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
   std::vector<Kind> kinds;
   bool staged = false;
   for (size_t i = 0; i < e.operands().size(); ++i) {
     const int64_t size = bytes(e.operands()[i].tensor.type, 1);
     const bool vectors = e.access(i + 1) == 1, rows = e.varies_by_row(i + 1);
-    if (e.operands()[i].input == EpilogueOperand::no_input && !e.operands()[i].memory) {
+    if (rows && e.operands()[i].input == EpilogueOperand::no_input && !e.operands()[i].memory) {
       kinds.push_back(Kind::up);
       continue;
     }
     Kind kind = Kind::each;
-    if (vectors && !rows && (size == 2 || size == 4)) kind = Kind::by_column;
-    if (vectors && rows && size == 2 && !staged) kind = Kind::staged, staged = true;
+    if (vectors && !rows && (size == 2 || size == 4) && e.columns() % 2 == 0) kind = Kind::by_column;
+    if (vectors && rows && size == bytes(e.output().type, 1) && e.columns() % width == 0 && !staged)
+      kind = Kind::staged, staged = true;
     kinds.push_back(kind);
   }
   return kinds;
@@ -235,6 +254,7 @@ int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
   const int64_t ring = 1024 + stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128;
   switch (finishing) {
     case Finishing::in_registers: return ring + staging_bytes(*this);
+    case Finishing::side_by_side: return ring + groups * columns_bytes;
     case Finishing::split_by_cluster: return ring;
     case Finishing::by_fours:
     case Finishing::split_by_memory: break;
@@ -246,7 +266,7 @@ std::string HopperConfig::print() const {
   const auto shared = [](std::string_view name, int64_t blocks) {
     return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
   };
-  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k,
+  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, steps,
                      swap         ? " swap"
                      : transposed ? " t"
                                   : "",
@@ -258,9 +278,9 @@ std::string HopperConfig::print() const {
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
       "HopperTile<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}>",
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}>",
       expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, c.b_k_major(p), c.swap, c.alternate, c.across,
-      c.down, c.registers, c.packed);
+      c.down, c.registers, c.packed, p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
@@ -271,7 +291,7 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   const int64_t all = std::max(1, i.multiprocessors), multiprocessors = c.resident(all) / c.blocks;
   const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
   const int64_t count = tiles_of(p, c) * c.splits;
-  const int64_t steps = divide_up(divide_up(p.k, c.tile_k), c.splits), stage = c.stage_bytes(p);
+  const int64_t steps = divide_up(divide_up(p.k, c.steps), c.splits), stage = c.stage_bytes(p);
   const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
   const double area = real(c.tile_m * c.tile_n);
 
@@ -307,13 +327,13 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu) {
   if (gpu.info.major != 9)
     return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", gpu.info.major, gpu.info.minor);
-  if (p.type != DType::f16 && p.type != DType::bf16)
+  if (p.type != DType::f16 && p.type != DType::bf16 && !(integers(p) && p.type_b == DType::i8 && p.a.k_major && p.b.k_major))
     return refuse(Reason::wrong_type, "a product of {}, this one multiplies f16 and bf16", smelt::name(p.type));
   if (p.k == 0) return refuse(Reason::wrong_shape, "K = 0");
-  if (auto why = rejects(p.a, "a", p.m, p.k, p.batch)) return *why;
-  if (auto why = rejects(p.b, "b", p.n, p.k, p.batch)) return *why;
+  if (auto why = rejects(p.a, "a", p.m, p.k, p.batch, bytes(p.type, 1))) return *why;
+  if (auto why = rejects(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1))) return *why;
   static const std::vector<TileShape> tiles = every_tile();
-  const After after(p.epilogue);
+  const After whole(p, 0);
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
@@ -323,9 +343,14 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       // Chunks of 64 columns are copied whole: a tile of others takes less where b's lines run along K.
       if (transposed && (!p.weights.valid() || t.swap || t.n % 64 == 0)) continue;
       HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
-      c.transposed = transposed, c.gated = p.gated, c.packed = t.packed;
+      c.transposed = transposed, c.gated = p.gated, c.packed = t.packed, c.steps = line_bytes / bytes(p.type, 1);
       // Of up to 8 rows packed tiles are no faster; 9 to 32 were not measured.
-      if (c.packed && (!p.weights.valid() || p.m <= 32)) continue;
+      if (c.packed && (integers(p) || !p.weights.valid() || p.m <= 32)) continue;
+      // Of integers wgmma has no such widths.
+      if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
+      if (integers(p) && !c.swap) c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
+      const After after = c.width > 0 ? After(p, c.width) : whole;
+      if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
       if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
       if (after.in_registers)

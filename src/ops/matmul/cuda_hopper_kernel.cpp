@@ -27,6 +27,7 @@ constexpr int64_t raster_rows = kernels::raster_rows;
 CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
   switch (c.finishing) {
     case Finishing::in_registers: return p.epilogue.at_width(8);
+    case Finishing::side_by_side: return p.epilogue.at_width(c.width);
     case Finishing::split_by_cluster: return p.epilogue.widened(8);
     case Finishing::by_fours:
     case Finishing::split_by_memory: break;
@@ -37,6 +38,7 @@ CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
 std::string finishing_source(Finishing f) {
   switch (f) {
     case Finishing::in_registers: return "HopperFinishing::in_registers";
+    case Finishing::side_by_side: return "HopperFinishing::side_by_side";
     case Finishing::split_by_cluster: return "HopperFinishing::split_by_cluster";
     case Finishing::split_by_memory: return "HopperFinishing::split_by_memory";
     case Finishing::by_fours: break;
@@ -48,8 +50,8 @@ std::string finishing_source(Finishing f) {
 std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   using Kind = kernels::HopperOperandKind;
   std::string text = fmt::format("HopperStaging<{}", c.buffers);
-  if (c.finishing == Finishing::in_registers)
-    for (const Kind k : hopper_operand_kinds(e))
+  if (c.finishing == Finishing::in_registers || c.finishing == Finishing::side_by_side)
+    for (const Kind k : hopper_operand_kinds(e, c.width > 0 ? c.width : 8))
       text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"
                                                      : k == Kind::staged ? "staged"
                                                      : k == Kind::up     ? "up"
@@ -79,15 +81,17 @@ OperandMatrices::OperandMatrices(const CudaOperand& o, const Shape& extents) : b
   }
 }
 
-abi::TensorMapType tensor_map_type(DType type) { return type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16; }
+abi::TensorMapType tensor_map_type(DType type) {
+  return type == DType::f16 ? abi::tensor_map_f16 : type == DType::bf16 ? abi::tensor_map_bf16 : abi::tensor_map_u8;
+}
 
 OperandMap::OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box,
                        int64_t sharing)
     : type_(tensor_map_type(type)) {
-  constexpr int64_t line = 64, element = 2;
+  const int64_t element = bytes(type, 1), line = HopperConfig::line_bytes / element;
   const OperandMatrices all(o, batch);
   const int64_t inner = o.k_major ? k : extent, lines = o.k_major ? extent : k, step = o.k_major ? o.outer : o.k;
-  const auto whole = [](int64_t n) { return static_cast<uint64_t>((n + 7) / 8 * 8 * element); };
+  const auto whole = [&](int64_t n) { return static_cast<uint64_t>((n * element + 15) / 16 * 16); };
   extents_[0] = static_cast<uint64_t>(inner), extents_[1] = static_cast<uint64_t>(lines);
   extents_[2] = static_cast<uint64_t>(all.count);
   // The step of an axis of extent 1 is never taken, but must be one.
@@ -108,11 +112,11 @@ void OperandMap::encode(kernels::TensorMap& map, const void* address) const {
 }
 
 HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu, const HopperEntry& entry)
-    : CompiledKernel(gpu, {fmt::format("{}:{}", entry.name, c.print()), source_of(p, c, entry), {}}, entry.name),
+    : CompiledKernel(gpu, {fmt::format("{}:{}", entry.name, c.print()), source_of(p, c, entry), entry.options}, entry.name),
       epilogue_(epilogue_of(p, c)),
       device_(gpu.device) {
   const int64_t tiles_m = c.tiles_m(p), tiles_n = c.tiles_n(p);
-  const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
+  const int64_t steps = (p.k + c.steps - 1) / c.steps, each = (steps + c.splits - 1) / c.splits;
   const int64_t splits = c.cluster() ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
   tiles_ = tiles_m * tiles_n * p.batches();
   const int64_t cluster = c.cluster_blocks(), resident = c.resident(gpu.info.multiprocessors) / cluster;
@@ -133,7 +137,7 @@ HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gp
   args_.tiles = static_cast<uint32_t>(tiles_);
   const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };
   args_.tiles_of_batch = divider(tiles_m * tiles_n), args_.tiles_of_raster = divider(raster_rows * tiles_n);
-  args_.split_k = static_cast<uint32_t>(each * c.tile_k);
+  args_.split_k = static_cast<uint32_t>(each * c.steps);
   if (c.finishing != Finishing::split_by_memory) return;
   partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
   arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");

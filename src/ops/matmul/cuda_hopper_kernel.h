@@ -38,6 +38,7 @@ device::cuda::abi::TensorMapType tensor_map_type(DType type);
 struct HopperEntry {
   std::string name, header, arguments;
   size_t bytes;
+  std::vector<std::string> options = {};  // for the compiler
 };
 
 class HopperKernel : public CompiledKernel {

@@ -2,7 +2,10 @@
 // such a map copies: no GPU is needed. tests/gpu/hopper_conv_test.cpp holds the kernels to the reference.
 #include <random>
 
+#include "kernels/conv/walked.h"
 #include "ops/conv/cuda_hopper_windows.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/conv/quantized_conv_case.h"
 #include "ops/cuda/gpu.h"
 #include "ops/tactic_check.h"
 
@@ -34,16 +37,17 @@ Trial trial(const Windows& c, Layout layout = Layout::nhwc) {
   return t;
 }
 
-SharedRequest request(Trial& t, std::string_view arch = "sm_90a") {
+GpuRequest request(Trial& t, std::string_view arch = "sm_90a") {
   t.bound.node = &t.node;
   Machine machine;
   machine.gpu = gpu_of_arch(arch);
-  return *gpu_request(t.bound, machine);
+  return **gpu_request(t.bound, machine);
 }
 
 std::string refusal_of(const Windows& c, std::string_view arch = "sm_90a", Layout layout = Layout::nhwc) {
   Trial t = trial(c, layout);
-  const auto found = windows_problem(*request(t, arch));
+  GpuRequest r = request(t, arch);
+  const auto found = windows_problem(r);
   return found ? "taken" : found.refusal().text;
 }
 
@@ -71,10 +75,9 @@ std::vector<Pixel> copied(const WindowMap& m, int64_t column, int64_t row, int64
 
 /// Every copy of a tile of `pixels` windows, at every step of K, has the pixels that the windows' definition says.
 void expect_walk(const WindowsProblem& p, const Windows& c, int64_t pixels) {
-  constexpr int64_t line = 128;
   const kernels::HopperWindows w = hopper_windows(p);
-  const WindowMap map(p, p.segments[0], line, pixels);
-  const uint32_t chunks[] = {hopper_chunks(p, p.segments[0], line)};
+  const WindowMap map(p, p.segments[0], pixels);
+  const uint32_t chunks[] = {hopper_chunks(p, p.segments[0])};
   const int64_t steps = c.w[2] * c.w[3] * chunks[0];
   for (int64_t first = 0; first < p.pixels(); first += pixels) {
     const int64_t column = first % p.out_width, row = first / p.out_width % p.out_height,
@@ -118,7 +121,8 @@ TEST(HopperWindows, copy_what_the_definition_of_windows_says) {
     c.w = {8, c.x[1], kh, kw};
     SCOPED_TRACE(i);
     Trial t = trial(c);
-    const auto p = windows_problem(*request(t));
+    GpuRequest r = request(t);
+    const auto p = windows_problem(r);
     ASSERT_TRUE(p) << p.refusal().text;
     ++taken;
     expect_walk(*p, c, 8 * (1 + below(9)));
@@ -127,26 +131,78 @@ TEST(HopperWindows, copy_what_the_definition_of_windows_says) {
   EXPECT_EQ(taken, 300);
 }
 
+/// Σ x · w over what copies and weights have at each step of K is the convolution's sum, with lines in the order of channels or of lanes.
+TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
+  QuantizedCase c{.x = {2, 144, 4, 5}, .w = {24, 144, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
+  Trial t = quantized_trial(c);
+  set_weights(t, random_bytes(DType::u8, c.w, 7), 128);
+  t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(0);
+  t.bound.node = &t.node;
+  GpuRequest r = **int8_gpu_request(*int8_request(t.bound, 1), gpu_of_arch("sm_90a"));
+  const auto p = windows_problem(r);
+  ASSERT_TRUE(p) << p.refusal().text;
+  const kernels::HopperWindows w = hopper_windows(*p);
+  const uint32_t chunks[] = {hopper_chunks(*p, p->segments[0])};
+  const int64_t line = p->line(), steps = p->taps[0] * p->taps[1] * chunks[0];
+  const WindowMap map(*p, p->segments[0], p->pixels());
+  const uint8_t *x = t.inputs[0].data<uint8_t>(), *weights = t.inputs[3].data<uint8_t>();
+  for (const int64_t width : {0, 8, 16}) {
+    const Tensor packed = windows_weights(r, *p, width);
+    ASSERT_EQ(windows_product(r, *p).k, steps * line);
+    ASSERT_EQ(packed.shape(), (Shape{windows_lines(*p, width), steps * line}));
+    for (int64_t l = 0; l < packed.shape()[0]; ++l) {
+      const int64_t part = 4 * width, m = width == 0 ? l
+                                                     : l / part * part + kernels::walked_channel(static_cast<int>(l % part),
+                                                                                                 static_cast<int>(width));
+      if (m >= p->m) continue;
+      std::vector<int64_t> sums(static_cast<size_t>(p->pixels())), want = sums;
+      kernels::HopperWalk walk(w, chunks, 1, 0);
+      for (int64_t step = 0; step < steps; ++step, walk.advance(w, chunks)) {
+        const auto box = copied(map, w.first[1], w.first[0], 0, walk.right, walk.down);
+        for (size_t i = 0; i < box.size(); ++i)
+          for (int64_t e = 0; e < line; ++e) {
+            const int64_t channel = walk.chunk * line + e;
+            if (box[i].image < 0 || channel >= c.x[1]) continue;
+            const int64_t pixel = ((box[i].image * c.x[1] + channel) * c.x[2] + box[i].row) * c.x[3] + box[i].column;
+            sums[i] += int64_t{x[pixel]} * packed.data<int8_t>()[(l * steps + step) * line + e];
+          }
+      }
+      for (int64_t i = 0; i < p->pixels(); ++i)
+        for (int64_t k = 0; k < c.w[1] * c.w[2] * c.w[3]; ++k) {
+          const int64_t channel = k / (c.w[2] * c.w[3]), kh = k / c.w[3] % c.w[2], kw = k % c.w[3];
+          const int64_t n = i / p->out_width / p->out_height, h = i / p->out_width % p->out_height * 2 + kh - 1,
+                        v = i % p->out_width + kw - 1;
+          if (h < 0 || h >= c.x[2] || v < 0 || v >= c.x[3]) continue;
+          want[static_cast<size_t>(i)] +=
+              int64_t{x[((n * c.x[1] + channel) * c.x[2] + h) * c.x[3] + v]} * (weights[m * c.w[1] * c.w[2] * c.w[3] + k] - 128);
+        }
+      ASSERT_EQ(sums, want) << "width " << width << ", line " << l;
+    }
+  }
+}
+
 TEST(HopperWindows, describe_slices_by_their_strides) {
   Windows c{.x = {2, 72, 5, 6}, .w = {8, 72, 3, 3}, .pads = {1, 0, 0, 2}};
   c.x_strides = {96 * 8 * 7, 1, 96 * 8, 96};
   Trial t = trial(c);
-  const auto p = windows_problem(*request(t));
+  GpuRequest r = request(t);
+  const auto p = windows_problem(r);
   ASSERT_TRUE(p);
-  const WindowMap m(*p, p->segments[0], 128, 192);
+  const WindowMap m(*p, p->segments[0], 192);
   EXPECT_THAT(m.extents, testing::ElementsAre(72, 6, 5, 2));
   EXPECT_THAT(m.steps, testing::ElementsAre(96 * 2, 96 * 8 * 2, 96 * 8 * 7 * 2));
   EXPECT_THAT(m.first, testing::ElementsAre(0, -1));
   EXPECT_THAT(m.last, testing::ElementsAre(0, -2));
   EXPECT_EQ(m.channels, 64u);
   EXPECT_EQ(m.pixels, 192u);
-  EXPECT_EQ(hopper_chunks(*p, p->segments[0], 128), 2u);
+  EXPECT_EQ(hopper_chunks(*p, p->segments[0]), 2u);
 }
 
 TEST(HopperWindows, of_one_pixel_side_by_side_are_a_matrix) {
   const auto matrix = [](const Windows& c) {
     Trial t = trial(c);
-    return windows_problem(*request(t))->matrix;
+    GpuRequest r = request(t);
+    return windows_problem(r)->matrix;
   };
   EXPECT_TRUE(matrix({.x = {2, 64, 5, 6}, .w = {8, 64, 1, 1}}));
   EXPECT_FALSE(matrix({.x = {2, 64, 5, 6}, .w = {8, 64, 1, 1}, .strides = {2, 1}}));

@@ -33,8 +33,8 @@ std::vector<Form> image_forms() {
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc, {{"strides", Ints{2, 2}}});
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
-  const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group) {
-    const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(type);
+  const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
+    const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(zero_point).cast(type);
     list.push_back(Form("QLinearConv", "", {{"pads", around}, {"group", group}})
                        .in(type, std::move(x), layout)
                        .in(scale)
@@ -48,6 +48,7 @@ std::vector<Form> image_forms() {
                        .out(type, std::move(y), layout));
   };
   integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1);
+  integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1, 0);  // as tensor maps fill it
   integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
   integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 30, 30}, {72, 1, 3, 3}, {1, 72, 30, 30}, Layout::plain, 72);

@@ -66,6 +66,7 @@ __device__ __forceinline__ void wgmma_commit_and_wait() {
 }
 /// The compiler keeps what reads x behind this, and what writes it before.
 __device__ __forceinline__ void keep_order(float& x) { asm volatile("" : "+f"(x)::"memory"); }
+__device__ __forceinline__ void keep_order(i32& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 /// How many registers each thread of these four warps has from here on; all four execute it.
 template <int Count> __device__ __forceinline__ void setmaxnreg_inc() {
@@ -89,27 +90,53 @@ template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
 #define SMELT_PRODUCTS(...)                      \
   SMELT_PRODUCT(wgmma_f16, f16, __VA_ARGS__)     \
   SMELT_PRODUCT(wgmma_bf16, bf16, __VA_ARGS__)
-SMELT_PRODUCTS(8, 4, 5, 6, 7, SMELT_TAIL_4(), SMELT_4(0))
-SMELT_PRODUCTS(16, 8, 9, 10, 11, SMELT_TAIL_8(), SMELT_8(0))
-SMELT_PRODUCTS(24, 12, 13, 14, 15, SMELT_TO_1 SMELT_TAIL_2(1), SMELT_8(0), SMELT_4(8))
-SMELT_PRODUCTS(32, 16, 17, 18, 19, SMELT_TO_1 SMELT_TAIL_6(1), SMELT_16(0))
-SMELT_PRODUCTS(40, 20, 21, 22, 23, SMELT_TO_1 SMELT_TAIL_10(1), SMELT_16(0), SMELT_4(16))
-SMELT_PRODUCTS(48, 24, 25, 26, 27, SMELT_TO_2 SMELT_TAIL_4(2), SMELT_16(0), SMELT_8(16))
-SMELT_PRODUCTS(56, 28, 29, 30, 31, SMELT_TO_2 SMELT_TAIL_8(2), SMELT_16(0), SMELT_8(16), SMELT_4(24))
-SMELT_PRODUCTS(64, 32, 33, 34, 35, SMELT_TO_3 SMELT_TAIL_2(3), SMELT_32(0))
-SMELT_PRODUCTS(72, 36, 37, 38, 39, SMELT_TO_3 SMELT_TAIL_6(3), SMELT_32(0), SMELT_4(32))
-SMELT_PRODUCTS(80, 40, 41, 42, 43, SMELT_TO_3 SMELT_TAIL_10(3), SMELT_32(0), SMELT_8(32))
-SMELT_PRODUCTS(96, 48, 49, 50, 51, SMELT_TO_4 SMELT_TAIL_8(4), SMELT_32(0), SMELT_16(32))
-SMELT_PRODUCTS(112, 56, 57, 58, 59, SMELT_TO_5 SMELT_TAIL_6(5), SMELT_32(0), SMELT_16(32), SMELT_8(48))
-SMELT_PRODUCTS(128, 64, 65, 66, 67, SMELT_TO_6 SMELT_TAIL_4(6), SMELT_64(0))
-SMELT_PRODUCTS(144, 72, 73, 74, 75, SMELT_TO_7 SMELT_TAIL_2(7), SMELT_64(0), SMELT_8(64))
-SMELT_PRODUCTS(160, 80, 81, 82, 83, SMELT_TO_7 SMELT_TAIL_10(7), SMELT_64(0), SMELT_16(64))
-SMELT_PRODUCTS(176, 88, 89, 90, 91, SMELT_TO_8 SMELT_TAIL_8(8), SMELT_64(0), SMELT_16(64), SMELT_8(80))
-SMELT_PRODUCTS(192, 96, 97, 98, 99, SMELT_TO_9 SMELT_TAIL_6(9), SMELT_64(0), SMELT_32(64))
-SMELT_PRODUCTS(208, 104, 105, 106, 107, SMELT_TO_10 SMELT_TAIL_4(10), SMELT_64(0), SMELT_32(64), SMELT_8(96))
-SMELT_PRODUCTS(224, 112, 113, 114, 115, SMELT_TO_11 SMELT_TAIL_2(11), SMELT_64(0), SMELT_32(64), SMELT_16(96))
-SMELT_PRODUCTS(240, 120, 121, 122, 123, SMELT_TO_11 SMELT_TAIL_10(11), SMELT_64(0), SMELT_32(64), SMELT_16(96), SMELT_8(112))
-SMELT_PRODUCTS(256, 128, 129, 130, 131, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0), SMELT_64(64))
+// M(columns, sums, the numbers of the operands behind these, the sums' numbers, the sums), for every width; integers lack some.
+#define SMELT_WIDTHS(M) \
+  M(8, 4, 5, 6, 7, SMELT_TAIL_4(), SMELT_4(0)) \
+  M(16, 8, 9, 10, 11, SMELT_TAIL_8(), SMELT_8(0)) \
+  M(24, 12, 13, 14, 15, SMELT_TO_1 SMELT_TAIL_2(1), SMELT_8(0), SMELT_4(8)) \
+  M(32, 16, 17, 18, 19, SMELT_TO_1 SMELT_TAIL_6(1), SMELT_16(0)) \
+  M(48, 24, 25, 26, 27, SMELT_TO_2 SMELT_TAIL_4(2), SMELT_16(0), SMELT_8(16)) \
+  M(64, 32, 33, 34, 35, SMELT_TO_3 SMELT_TAIL_2(3), SMELT_32(0)) \
+  M(80, 40, 41, 42, 43, SMELT_TO_3 SMELT_TAIL_10(3), SMELT_32(0), SMELT_8(32)) \
+  M(96, 48, 49, 50, 51, SMELT_TO_4 SMELT_TAIL_8(4), SMELT_32(0), SMELT_16(32)) \
+  M(112, 56, 57, 58, 59, SMELT_TO_5 SMELT_TAIL_6(5), SMELT_32(0), SMELT_16(32), SMELT_8(48)) \
+  M(128, 64, 65, 66, 67, SMELT_TO_6 SMELT_TAIL_4(6), SMELT_64(0)) \
+  M(144, 72, 73, 74, 75, SMELT_TO_7 SMELT_TAIL_2(7), SMELT_64(0), SMELT_8(64)) \
+  M(160, 80, 81, 82, 83, SMELT_TO_7 SMELT_TAIL_10(7), SMELT_64(0), SMELT_16(64)) \
+  M(176, 88, 89, 90, 91, SMELT_TO_8 SMELT_TAIL_8(8), SMELT_64(0), SMELT_16(64), SMELT_8(80)) \
+  M(192, 96, 97, 98, 99, SMELT_TO_9 SMELT_TAIL_6(9), SMELT_64(0), SMELT_32(64)) \
+  M(208, 104, 105, 106, 107, SMELT_TO_10 SMELT_TAIL_4(10), SMELT_64(0), SMELT_32(64), SMELT_8(96)) \
+  M(224, 112, 113, 114, 115, SMELT_TO_11 SMELT_TAIL_2(11), SMELT_64(0), SMELT_32(64), SMELT_16(96)) \
+  M(240, 120, 121, 122, 123, SMELT_TO_11 SMELT_TAIL_10(11), SMELT_64(0), SMELT_32(64), SMELT_16(96), SMELT_8(112)) \
+  M(256, 128, 129, 130, 131, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0), SMELT_64(64))
+#define SMELT_WIDTHS_OF_FLOATS(M) \
+  M(40, 20, 21, 22, 23, SMELT_TO_1 SMELT_TAIL_10(1), SMELT_16(0), SMELT_4(16)) \
+  M(56, 28, 29, 30, 31, SMELT_TO_2 SMELT_TAIL_8(2), SMELT_16(0), SMELT_8(16), SMELT_4(24)) \
+  M(72, 36, 37, 38, 39, SMELT_TO_3 SMELT_TAIL_6(3), SMELT_32(0), SMELT_4(32))
+SMELT_WIDTHS(SMELT_PRODUCTS)
+SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCTS)
+
+// The same of 32 steps of K of 8-bit integers, whose lines run along K.
+
+#define SMELT_INTEGERS(name, types, n, count, a, b, c, numbers, ...)                                                          \
+  __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right) {                                                 \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32." types " {" numbers "}, %" #count ", %" #a ", p;}\n"        \
+                 : __VA_ARGS__                                                                                                \
+                 : "l"(left), "l"(right));                                                                                    \
+  }
+#define SMELT_PRODUCTS_OF_INTEGERS(...)                    \
+  SMELT_INTEGERS(wgmma_s8_s8, "s8.s8", __VA_ARGS__)        \
+  SMELT_INTEGERS(wgmma_s8_u8, "s8.u8", __VA_ARGS__)        \
+  SMELT_INTEGERS(wgmma_u8_s8, "u8.s8", __VA_ARGS__)
+#undef SMELT_SUM
+#define SMELT_SUM "+r"
+SMELT_WIDTHS(SMELT_PRODUCTS_OF_INTEGERS)
+#undef SMELT_PRODUCTS_OF_INTEGERS
+#undef SMELT_INTEGERS
+#undef SMELT_WIDTHS_OF_FLOATS
+#undef SMELT_WIDTHS
 #undef SMELT_PRODUCTS
 #undef SMELT_PRODUCT
 #undef SMELT_64

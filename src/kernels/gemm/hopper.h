@@ -43,7 +43,7 @@ enum class HopperOperandKind {
 
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M
-  TensorMap b;                           // [matrices, N, K], or [matrices, K, N]; b_packed: the address, stages of a tile
+  TensorMap b;                           // [matrices, N, K], or [matrices, K, N]; b_packed: the address, tiles of columns
   void* partial;                         // (tile, split, TileM, TileN) floats, where K is split by memory
   u32* arrived;                          // (tile), 0 between launches
   u32 m, n, k;

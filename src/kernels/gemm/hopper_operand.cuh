@@ -62,9 +62,10 @@ struct RingPlace {
   }
 };
 
-/// A stage of an operand that lies packed: the steps from `k` on of tile `tile`, to `shared`. A tile's stages lie one behind the other.
+/// A stage of an operand that lies packed: the steps from `k` on of tile `tile`, to `shared`. The stages of all tiles lie side by side, so
+/// that what blocks read at a time is one run of memory.
 template <int Bytes> __device__ __forceinline__ void copy_packed(u32 shared, const TensorMap& b, u32 tile, i32 k, u32 barrier) {
-  const u64 stage = tile * b.words[1] + static_cast<u32>(k) / 64;
+  const u64 stage = static_cast<u32>(k) / 64 * b.words[1] + tile;
   ptx::cp_async_bulk_cache_hint(shared, b.words[0] + stage * Bytes, Bytes, barrier, ptx::createpolicy_evict_first());
 }
 

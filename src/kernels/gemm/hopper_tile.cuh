@@ -165,8 +165,9 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
         wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
         ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
       }
-      a.copy(to, barrier);
+      // b first: of the two it lies further away.
       if (t >= ahead) copy_b(to + a_bytes, b, column, k, matrix_b, barrier, b_with);
+      a.copy(to, barrier);
       at.template advance<stages>();
     }
   }

@@ -42,18 +42,18 @@ Tensor transpose(const Tensor& w, int64_t k, int64_t n, int64_t pitch) {
   return t;
 }
 
-/// [K, N] of 16 bits as stages of `tile_n` columns by 64 steps of K, those of a tile of columns one behind the other, as a tensor
-/// map would bring them (kernels/gemm/hopper_operand.cuh): chunks of 64 columns, a line a step of K, its vectors swizzled.
-Tensor pack_stages(const Tensor& w, int64_t k, int64_t n, int64_t tile_n) {
+/// [K, N] of 16 bits as stages of `tile_n` columns by 64 steps of K, those of the same steps of `tiles` tiles side by side, as a
+/// tensor map would bring them (kernels/gemm/hopper_operand.cuh): chunks of 64 columns, a line a step of K, its vectors swizzled.
+Tensor pack_stages(const Tensor& w, int64_t k, int64_t n, int64_t tile_n, int64_t tiles) {
   constexpr int64_t line = 64, vector = 8, steps = HopperConfig::tile_k;
-  const int64_t tiles = (n + tile_n - 1) / tile_n, stages = (k + steps - 1) / steps, chunks = (tile_n + line - 1) / line;
-  Tensor t = Tensor::zeros(w.type(), {tiles, stages, chunks, steps, line});
+  const int64_t stages = (k + steps - 1) / steps, chunks = (tile_n + line - 1) / line;
+  Tensor t = Tensor::zeros(w.type(), {stages, tiles, chunks, steps, line});
   const auto* from = static_cast<const uint16_t*>(w.raw());
   auto* to = static_cast<uint16_t*>(t.raw());
   for (int64_t r = 0; r < k; ++r)
     for (int64_t c = 0; c < n; c += vector) {
       const int64_t of_tile = c % tile_n, chunk = of_tile / line, place = (of_tile % line / vector) ^ (r % 8);
-      const int64_t at = (((c / tile_n * stages + r / steps) * chunks + chunk) * steps + r % steps) * line + place * vector;
+      const int64_t at = (((r / steps * tiles + c / tile_n) * chunks + chunk) * steps + r % steps) * line + place * vector;
       std::memcpy(to + at, from + r * n + c, static_cast<size_t>(std::min(vector, n - c)) * sizeof(uint16_t));
     }
   return t;
@@ -71,10 +71,11 @@ class HopperProduct final : public HopperKernel {
     if (c.transposed && gpu.device)
       weights_ = gpu.weights->packed(gpu.device, p.weights, "gemm:transposed",
                                      [&p] { return transpose(p.weights, p.k, p.n, transposed_pitch(p)); });
+    const int64_t tiles = c.tiles_n(p) * c.across;
     if (c.packed && gpu.device)
-      weights_ = gpu.weights->packed(gpu.device, p.weights, fmt::format("gemm:stages of {}", c.tile_n),
-                                     [&p, &c] { return pack_stages(p.weights, p.k, p.n, c.tile_n); });
-    packed_steps_ = c.packed ? static_cast<uint64_t>((p.k + c.tile_k - 1) / c.tile_k) : 0;
+      weights_ = gpu.weights->packed(gpu.device, p.weights, fmt::format("gemm:{} stages of {}", tiles, c.tile_n),
+                                     [&] { return pack_stages(p.weights, p.k, p.n, c.tile_n, tiles); });
+    packed_tiles_ = c.packed ? static_cast<uint64_t>(tiles) : 0;
     reads_b_ = !c.transposed && !c.packed;
   }
 
@@ -84,8 +85,8 @@ class HopperProduct final : public HopperKernel {
  private:
   void encode(kernels::HopperGemmArgs& args, const Buffers& b) override {
     a_.encode(args.a, b.inputs[0]);
-    if (packed_steps_ > 0)
-      args.b = {{weights_->address(), packed_steps_}};
+    if (packed_tiles_ > 0)
+      args.b = {{weights_->address(), packed_tiles_}};
     else
       b_.encode(args.b, weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[1]);
   }
@@ -93,7 +94,7 @@ class HopperProduct final : public HopperKernel {
 
   OperandMap a_, b_;
   WalkArgument batches_;
-  uint64_t packed_steps_ = 0;                      // stages of a tile of b; 0: b is not packed
+  uint64_t packed_tiles_ = 0;                      // of columns of b; 0: b is not packed
   std::shared_ptr<device::cuda::Memory> weights_;  // b transposed or packed
   bool reads_b_ = true;
 };

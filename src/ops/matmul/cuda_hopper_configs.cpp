@@ -100,10 +100,10 @@ std::vector<TileShape> every_tile() {
   for (const int64_t m : {8, 16, 24, 32, 40, 48, 56, 64})
     for (const int64_t n : {64, 128, 256})
       if (n < 256 || m <= 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true});
-  for (const int64_t m : {40, 48}) {
-    all.push_back({m, 64, 1, 2, true, false, 0, true});
+  for (const int64_t m : {16, 24, 32, 40, 48, 56, 64}) {
+    for (const int64_t n : {64, 128, 256})
+      if (n < 256 || m == 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true, false, 0, true});
     all.push_back({m, 64, 1, 1, true, false, 0, true});
-    all.push_back({m, 128, 2, 1, true, false, 0, true});
   }
   for (const int64_t m : {80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}) {
     all.push_back({m, 64, 1, m <= 128 ? 2 : 1, true});
@@ -204,7 +204,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
     if (!s.swap && s.tile_m == 64 && s.groups == 1 && two != (s.blocks == 2)) continue;
     for (const auto& [across, down] : patches) {
       s.across = across, s.down = down;
-      if ((s.gated || s.packed) && s.patch() > 1) continue;
+      if ((s.gated && s.patch() > 1) || (s.packed && down > 1)) continue;
       // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
       if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
       // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.
@@ -321,7 +321,7 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   } else if (c.splits > 1) {
     us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
   }
-  return c.packed ? 0.97 * us : us;
+  return c.packed ? 0.95 * us : us;
 }
 
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu) {
@@ -344,8 +344,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       if (transposed && (!p.weights.valid() || t.swap || t.n % 64 == 0)) continue;
       HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
       c.transposed = transposed, c.gated = p.gated, c.packed = t.packed, c.steps = line_bytes / bytes(p.type, 1);
-      // Of up to 8 rows packed tiles are no faster; 9 to 32 were not measured.
-      if (c.packed && (integers(p) || !p.weights.valid() || p.m <= 32)) continue;
+      // Of up to 8 rows packed tiles are no faster, and the weights would take memory twice where another kernel reads them.
+      if (c.packed && (integers(p) || !p.weights.valid() || p.m <= 8)) continue;
       // Of integers wgmma has no such widths.
       if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
       if (integers(p) && !c.swap) c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);

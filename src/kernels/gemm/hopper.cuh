@@ -127,7 +127,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       multiply();
       finish.finish(sums);
     } else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) {
-      ClusterFinish<Tile, Plan::splits, decltype(args.epilogue)> finish(epilogue, tile.batch, row, column, g.m, g.n);
+      ClusterFinish<Tile, Plan::splits, typename Plan::Operands, decltype(args.epilogue)> finish(epilogue, tile.batch, row, column, g.m, g.n);
       multiply();
       finish.finish(sums, memory, ring);
     } else {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       finish_tile<Plan::finishing == HopperFinishing::split_by_memory>(
           sums, memory + Tile::ring_bytes, rows, columns, static_cast<typename Tile::Sum*>(g.partial), g.arrived,
           [&](int r, int c, const typename Tile::Sum(&v)[4]) {
-            epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
+            epilogue.apply(start, row + r, column + c, Plan::Operands::inside(columns - c), v);
           });
     }
     if constexpr (!Plan::persistent) break;

@@ -21,12 +21,16 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// How an epilogue's operands are read, one kind an operand, and how many parts of a team's results are staged at once.
-template <int Buffers, HopperOperandKind... Kind> struct HopperStaging {
+/// How an epilogue's operands are read, one kind an operand, and how many parts of a team's results are staged at once. Whole: y's
+/// columns are a multiple of those of an access, so that one which begins inside lies inside. (With bounds, a vector that is loaded
+/// early is waited for early, to be taken apart.)
+template <int Buffers, bool Whole, HopperOperandKind... Kind> struct HopperStaging {
   static constexpr int buffers = Buffers;
   static constexpr HopperOperandKind kinds[] = {Kind..., HopperOperandKind::each};
   static constexpr bool gated = ((Kind == HopperOperandKind::up) || ... || false);
   static constexpr int sums = gated ? 2 : 1;                                // of the products, for one column of y
+  /// Columns of an access that lie inside, where `left` do from its first on.
+  static __device__ __forceinline__ u32 inside(u32 left) { return Whole ? ~0u : left; }
 };
 
 /// Operands of one value a column, in the shared memory of each group.
@@ -312,12 +316,12 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
       for (int h = 0; h < halves; ++h) {
         const u32 r = row_of(h);
         Operands all = columns;
-        epilogue_.template fetch_some<bits(HopperOperandKind::each)>(all, start_, r < m_ ? r : m_ - 1, c, n_ - c);
+        epilogue_.template fetch_some<bits(HopperOperandKind::each)>(all, start_, r < m_ ? r : m_ - 1, c, Staging::inside(n_ - c));
         if constexpr (staged() >= 0) get<staged()>(all.x) = held_[q][h];
         typename Epilogue::Sum v[width];                                     // (width) of a row
 #pragma unroll
         for (int e = 0; e < width; ++e) v[e] = sums.d[h / 2][(q * (width / 2) + e / 2) * 4 + h % 2 * 2 + e % 2];
-        if (r < m_) epilogue_.write(all, n_ - c, v);
+        if (r < m_) epilogue_.write(all, Staging::inside(n_ - c), v);
       }
     }
   }
@@ -354,7 +358,7 @@ struct InRegisters<HopperFinishing::side_by_side, Tile, Staging, Epilogue> { usi
 ///
 ///   own        (TileM, pitch)            the block's sums, whose rows it copies to those who add them
 ///   others     (other split) of (share, pitch)
-template <class Tile, int Splits, class Epilogue> class ClusterFinish {
+template <class Tile, int Splits, class Staging, class Epilogue> class ClusterFinish {
   using Sum = typename Tile::Sum;
   static constexpr int width = Epilogue::width, across = Tile::tile_n / width, share = (Tile::tile_m + Splits - 1) / Splits;
   static constexpr int mine = (share * across + Tile::threads - 1) / Tile::threads;   // vectors of a thread
@@ -410,7 +414,7 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
           for (int s = 1; s < Splits; ++s) sum[e] += part[i][s][e / 4].at[e % 4];
         }
         if (first + i >= ahead) fetch(first + i);
-        epilogue_.write(operands_[(first + i) % ahead], n_ - column_ - c, sum);
+        epilogue_.write(operands_[(first + i) % ahead], Staging::inside(n_ - column_ - c), sum);
       }
     }
     __syncwarp();
@@ -447,7 +451,8 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
   }
   __device__ __forceinline__ void fetch(int i) {
     u32 r, c;
-    if (place(i, r, c)) epilogue_.fetch(operands_[i % ahead], start_, row_ + r, column_ + c, n_ - column_ - c);
+    if (place(i, r, c))
+      epilogue_.fetch(operands_[i % ahead], start_, row_ + r, column_ + c, Staging::inside(n_ - column_ - c));
   }
 
   const Epilogue& epilogue_;

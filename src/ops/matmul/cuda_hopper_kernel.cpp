@@ -49,7 +49,9 @@ std::string finishing_source(Finishing f) {
 /// HopperStaging<…>.
 std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   using Kind = kernels::HopperOperandKind;
-  std::string text = fmt::format("HopperStaging<{}", c.buffers);
+  // As epilogue_of has it: 8 columns are an access where they make all of y's, else 4.
+  const int64_t width = c.width > 0 ? c.width : e.columns() % 8 == 0 ? 8 : 4;
+  std::string text = fmt::format("HopperStaging<{}, {}", c.buffers, e.columns() % width == 0);
   if (c.finishing == Finishing::in_registers || c.finishing == Finishing::side_by_side)
     for (const Kind k : hopper_operand_kinds(e, c.width > 0 ? c.width : 8))
       text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"

@@ -65,13 +65,17 @@ for line in sys.stdin:
 
 class Engine(shared.Worker):
     def __init__(self, name, model, args, label=None):
-        self.results = args.folder / f"results.{label or name}.npz"
+        self.results = args.folder / f"results.{label or name}.{os.getpid()}.npz"   # several drivers may share the folder
         super().__init__(label or name, WORKER, [name, model, model.with_suffix(".inputs.npz"), args.threads, args.tuning_level,
                                                  args.folder / "cache", self.results])
         self.batches = []
 
     def outputs(self):
         return list(np.load(self.results).values())
+
+    def end(self):
+        super().end()
+        self.results.unlink(missing_ok=True)
 
     def batch(self, seconds):
         self.batches.append(float(np.median(self.ask(seconds))) * 1e3)

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "base/value_of.h"
+#include "expr/simd/isa.h"
 #include "ops/conv/cpu_indirect_rows.h"
 #include "ops/conv/offer.h"
+#include "ops/conv/simd/padded_line.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/key.h"
@@ -19,6 +22,7 @@
 #include "ops/cpu/convert.h"
 #include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/transpose_block.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -138,6 +142,7 @@ class IndirectConv final : public Kernel {
     runner.end(r);
     if (!p_.transposed) {
       r.b = packed_.data<float>();
+      if (padded_ && goes_by_lines(r)) return run_lines(*padded_, r);
       igemm::run(schedule_, r);
       return;
     }
@@ -216,6 +221,54 @@ class IndirectConv final : public Kernel {
     packed_ = node.weights ? node.weights->packed(w, form.text(), make) : make();
   }
 
+  /// Whether the windows of a line are taken together: AVX-512 alone has a kernel for that, which knows bounds as its end.
+  bool goes_by_lines(const igemm::Run& r) const {
+    const bool ends = r.end.activation == igemm::Activation::none || r.end.activation == igemm::Activation::clamp;
+    return simd::widest() == simd::Isa::avx512 && p_.group == 1 && !r.finish && !r.residual && !r.end.is_scaled && ends &&
+           schedule_.block_k.size() == 1 && static_cast<int64_t>(schedule_.lengths.size()) == p_.w[2];
+  }
+
+  void run_lines(const PaddedRows& rows, const igemm::Run& r) const {
+    const bool clamps = r.end.activation == igemm::Activation::clamp;
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    const int64_t width = p_.y[3], lines = p_.y[0] * p_.y[2];
+    const PaddedLine all{.step = rows.step(),
+                         .row = p_.dilation[0] * rows.width * p_.channels(),
+                         .rows = p_.w[2],
+                         .length = p_.w[3] * p_.channels(),
+                         .weights = r.b,
+                         .bias = r.bias,
+                         .columns = p_.y[1],
+                         .y_step = width > 1 ? r.c_rows->offset(1) - r.c_rows->offset(0) : 0,
+                         .pixels = width,
+                         .low = clamps ? r.end.low : -infinite,
+                         .high = clamps ? r.end.high : infinite};
+    parallel(threads_, lines, 1, [&](int64_t begin, int64_t end, int) {
+      PaddedLine line = all;
+      for (int64_t i = begin; i < end; ++i) {
+        line.image = rows.line(i);
+        line.y = r.c + r.c_rows->offset(i * width);
+        avx512::convolve_line(line);
+      }
+    });
+  }
+
+  /// A line of the image as f32, its channels side by side.
+  void copy_line_of_pixels(float* to, const char* from, int64_t width, int bytes) const {
+    const int64_t channels = p_.channels();
+    const Shape& s = strides_;
+    if (s[1] == 1 && s[3] == channels) return copy_as_f32(to, 1, from, 1, width * channels, input_.type);
+    int64_t done = 0;
+#ifdef __SSE2__
+    if (input_.type == DType::f32 && s[3] == 1 && channels > 1 && channels < 4) {
+      done = put_together<uint32_t, 4>(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(from), width, channels,
+                                       s[1]);
+    }
+#endif
+    for (int64_t c = 0; c < channels; ++c)
+      copy_as_f32(to + done * channels + c, channels, from + (c * s[1] + done * s[3]) * bytes, s[3], width - done, input_.type);
+  }
+
   /// [N, C, H, W] in any layout and type to [N, H + pads, W + pads, C] in f32.
   void copy_padded(const PaddedRows& rows, float* to, const void* from) const {
     const int64_t channels = p_.channels(), row = rows.width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
@@ -230,10 +283,8 @@ class IndirectConv final : public Kernel {
       }
       std::fill_n(out, p_.pad_begin[1] * channels, 0.0f);
       std::fill_n(out + (p_.pad_begin[1] + width) * channels, p_.pad_end[1] * channels, 0.0f);
-      for (int64_t c = 0; c < channels; ++c) {
-        const char* in = static_cast<const char*>(from) + (n * s[0] + c * s[1] + y * s[2]) * bytes;
-        copy_as_f32(out + p_.pad_begin[1] * channels + c, channels, in, s[3], width, input_.type);
-      }
+      copy_line_of_pixels(out + p_.pad_begin[1] * channels, static_cast<const char*>(from) + (n * s[0] + y * s[2]) * bytes, width,
+                          bytes);
     };
     parallel(threads_, p_.y[0] * rows.height, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t line = begin; line < end; ++line) copy_line(line);

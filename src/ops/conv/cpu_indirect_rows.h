@@ -50,6 +50,12 @@ class PaddedRows final : public igemm::Rows {
   int64_t floats() const;  // of the copy
   void set_image(const float* base) { base_ = base; }
   void point(int64_t first, int64_t count, const float** to) const override;
+  /// Where the window of the first pixel of an output's line begins; lines are counted over all images.
+  const float* line(int64_t line) const {
+    return base_ + (line / out_height_ * height + line % out_height_ * stride_y_) * width * channels_;
+  }
+  /// Elements from one pixel's window to the next one's.
+  int64_t step() const { return stride_x_ * channels_; }
 
   int64_t height, width;  // of the copy
 

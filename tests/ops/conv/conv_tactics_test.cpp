@@ -44,6 +44,27 @@ TEST(ConvTactics, read_a_plain_image_of_three_channels_into_a_channels_last_one)
   EXPECT_THAT(agree(t, want), testing::Contains("avx2"));
 }
 
+/// First layers: lines of fewer pixels than a tile and of more, windows of every size, results in one panel, part of one and several.
+TEST(ConvTactics, take_images_of_few_channels_line_by_line) {
+  for (const int64_t channels : {1, 2, 3, 4}) {
+    for (const int64_t results : {1, 8, 13, 16, 24, 33, 40, 64}) {
+      for (const int64_t width : {3, 12, 13, 29, 50}) {
+        for (const int64_t stride : {1, 2}) {
+          for (const Layout layout : {Layout::plain, Layout::nhwc}) {
+            const int64_t window = 3 + 2 * ((results + width) % 3);
+            const ConvCase c = one({2, channels, 7, width}, {results, channels, window, window}, {stride, stride},
+                                   {window / 2, window / 2, window / 2, window / 2});
+            Trial t = trial(c, layout);
+            const Tensor want = sums(c, t);
+            t.result(DType::f32, want.shape(), Layout::nhwc);
+            EXPECT_THAT(agree(t, want), testing::Contains("avx2"));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ConvTactics, read_several_inputs_in_place_one_of_them_upsampled) {
   ConvCase c;
   c.x = {{1, 10, 4, 6}, {1, 7, 8, 12}};

@@ -104,6 +104,7 @@ void attention(std::string_view filter);
 
 /// Convolutions of `n` images: "resnet50", "depthwise" or "concat"; of each tactic the `candidates` that rank first; in f16, or
 /// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp).
-void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv = {});
+void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv = {},
+          const std::string& wanted = {});
 
 }  // namespace smelt::bench

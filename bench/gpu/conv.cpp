@@ -4,6 +4,7 @@
 #include <fstream>
 #include <future>
 #include <map>
+#include <regex>
 
 #include "bench.h"
 #include "ops/conv/problem.h"
@@ -114,7 +115,7 @@ struct Timed {
 
 }  // namespace
 
-void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv) {
+void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv, const std::string& wanted) {
   std::ofstream every(csv, std::ios::app);
   const std::vector<Layer> layers = what == "resnet50" ? resnet50() : what == "depthwise" ? depthwise() : concatenated();
   fmt::print("{:>34} {:>8} {:>8} {:>8} {:>8} {:>6}  {}\n", fmt::format("{} images, channels -> channels", name(type)), "hopper",
@@ -136,7 +137,10 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     const int64_t weights = bytes(type, 1) * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
     w.bound =
         std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6), type);
+    if (!wanted.empty() && !std::regex_search(w.bound->text, std::regex(wanted))) continue;
     w.offer = ops::offer(w.bound->copies[0], machine);
+    if (type == DType::i8)
+      std::erase_if(w.offer.candidates, [](const ops::Candidate& c) { return c.tactic == "cuda"; });  // scalar
     std::map<std::string, size_t> count;
     std::erase_if(w.offer.candidates, [&](const ops::Candidate& c) { return ++count[c.tactic] > candidates; });
     all.push_back(std::move(w));
@@ -146,13 +150,14 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   for (Work& w : all) {
     const Bound& b = *w.bound;
     const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
+    const int64_t moved = what == "concatenated" ? INT64_MAX : b.moved;  // these lie in L2, as KERNELS.md has them
     std::vector<std::unique_ptr<Rotating>> images;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool weight = inputs[i].constant.valid();
       images.push_back(
-          std::make_unique<Rotating>(inputs[i].type, weight ? 8 : elements(inputs[i].shape), weight ? INT64_MAX : b.moved));
+          std::make_unique<Rotating>(inputs[i].type, weight ? 8 : elements(inputs[i].shape), weight ? INT64_MAX : moved));
     }
-    const Rotating y(type, elements(b.copies[0].outputs[0].shape), b.moved);
+    const Rotating y(type, elements(b.copies[0].outputs[0].shape), moved);
     std::map<std::string, Timed> best;
     std::map<std::string, std::string> first;
     for (size_t i = 0; i < w.offer.candidates.size(); ++i) {

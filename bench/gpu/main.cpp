@@ -3,7 +3,7 @@
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
-//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]
+//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS]]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -165,7 +165,8 @@ int main(int argc, char** argv) {
       select();
     } else if (what == "conv" && argc > 2) {
       conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8,
-           argc > 5 && std::string_view(argv[5]) == "i8" ? DType::i8 : DType::f16, argc > 6 ? argv[6] : "");
+           argc > 5 && std::string_view(argv[5]) == "i8" ? DType::i8 : DType::f16, argc > 6 ? argv[6] : "",
+           argc > 7 ? argv[7] : "");
     } else if (what == "gemm" || what == "gemm_hopper") {
       const std::vector<std::string> epilogues =
           argc > 4 ? std::vector<std::string>(argv + 4, argv + argc) : std::vector<std::string>{"relu", "gelu"};
@@ -176,7 +177,7 @@ int main(int argc, char** argv) {
           "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
-          "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]\n");
+          "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX]]]]]\n");
       return 2;
     }
   } catch (const Error& e) {

@@ -118,7 +118,7 @@ void prepare(Prepared& p, const std::function<const HopperConfig&(const std::vec
     return;
   }
   const auto product = conv::windows_product(r, *found);
-  const auto configs = conv::windows_configs(product, *gpu);
+  const auto configs = conv::windows_configs(*found, product, *gpu);
   if (!configs) {
     p.refused = configs.refusal().text;
     return;
@@ -178,6 +178,34 @@ TEST_F(GpuHopperConv, agrees_on_500_random_problems) {
   EXPECT_GE(expect(all), problems * 9 / 10);
 }
 
+TEST_F(GpuHopperConv, agrees_where_windows_slide) {
+  constexpr uint32_t problems = 300;
+  auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
+    Dice dice(1000 + seed);
+    p.convolution = random_case(dice);
+    for (size_t a = 0; a < 2; ++a)
+      if (p.convolution.strides[a] > 2 || p.convolution.dilations[a] > 1) p.convolution.strides[a] = 1;
+    p.convolution.w[0] = 8 * dice.one_of({1, 8, 8, 9, 12, 16, 24});
+    p.trial = trial(p.convolution);
+    p.trial.bound.node = &p.trial.node;
+    p.name = fmt::format("seed {}:", seed);
+    bool slides = false;
+    prepare(
+        p,
+        [&](const std::vector<HopperConfig>& configs) -> const HopperConfig& {
+          std::vector<size_t> slide;
+          for (size_t i = 0; i < configs.size(); ++i)
+            if (configs[i].lines > 0) slide.push_back(i);
+          slides = !slide.empty();
+          return configs[slide.empty() ? 0 : slide[static_cast<size_t>(dice.below(std::ssize(slide)))]];
+        },
+        static_cast<int>(dice.one_of({1, 4, 132})));
+    if (!slides) p.kernel = nullptr;  // 1 x 1, or few windows
+    if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+  });
+  EXPECT_GE(expect(all), problems / 5);
+}
+
 TEST_F(GpuHopperConv, every_tile_on_extents_that_they_do_not_divide) {
   struct Problem {
     Convolution c;
@@ -194,13 +222,14 @@ TEST_F(GpuHopperConv, every_tile_on_extents_that_they_do_not_divide) {
     probe.trial.bound.node = &probe.trial.node;
     const Tensor want = evaluate(probe.trial.node, probe.trial.inputs)[0];
     std::vector<HopperConfig> each;
-    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t, int64_t>> seen;
+    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t, int64_t, bool>> seen;
     prepare(
         probe,
         [&](const auto& configs) -> const HopperConfig& {
           for (const HopperConfig& k : configs)
             if (seen.emplace(k.tile_m, k.tile_n, k.groups, k.swap, k.alternate, k.splits > 1 ? k.splits : 1,
-                             k.splits == 1 && k.tile_n == 128 ? k.across : 1, k.splits == 1 && k.tile_n == 128 ? k.down : 1)
+                             k.splits == 1 && k.tile_n == 128 ? k.across : 1, k.splits == 1 && k.tile_n == 128 ? k.down : 1,
+                             k.lines > 0)
                     .second)
               each.push_back(k);
           return configs[0];

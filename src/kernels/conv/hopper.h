@@ -54,4 +54,46 @@ struct HopperWalk {
   }
 };
 
+/// Where windows up to two pixels apart lie in their images, with the padding in place: a row of `width` of them, an image of `height`
+/// rows. Where what is right of a row is left of the next, and what is below an image above the next, zeros, it is there once. The
+/// windows of y are the first `out` of a row and of an image. Pairs are rows, columns.
+///
+/// Taps at a multiple of the stride from a window's first are the first of others. The taps are those of stride x stride phases:
+/// tap t of phase p is p + t * stride.
+struct SlidingWindows {
+  Divider width, height;
+  u32 out[2];
+  i32 first[2];                 // where the first window begins, minus the padding
+  u32 stride[2], taps[2];
+  u32 step[2];                  // windows from a phase's tap to the next below it, beside it
+  u32 m;                        // rows of y
+
+  SMELT_SHARED constexpr u32 phases(int axis) const { return taps[axis] < stride[axis] ? taps[axis] : stride[axis]; }
+  SMELT_SHARED constexpr u32 taps_of(int axis, u32 phase) const { return (taps[axis] + stride[axis] - 1 - phase) >> (stride[axis] - 1); }
+#ifdef __CUDACC__
+  /// The row of y that window `at` of all is, beyond them where none is.
+  __device__ __forceinline__ u32 row_of_y(u32 at) const {
+    const u32 line = width.quotient(at), column = at - line * width.divisor, image = height.quotient(line);
+    const u32 row = line - image * height.divisor;
+    return row < out[0] && column < out[1] ? (image * out[0] + row) * out[1] + column : ~0u;
+  }
+#endif
+};
+static_assert(sizeof(SlidingWindows) == 68);
+
+/// The argument of conv/sliding.cuh: a line of a for each window, K as HopperConvArgs has it.
+template <int Segments> struct SlidingConvArgs {
+  HopperGemmArgs gemm;          // a: of the first segment, in im2col mode, as the others'
+  TensorMap more[Segments > 1 ? Segments - 1 : 1];
+  SlidingWindows windows;
+  u32 chunks[Segments];         // of a pixel's channels, a line's each
+};
+
+/// Bytes of a SlidingConvArgs, for numbers that the host knows at run time only.
+SMELT_SHARED constexpr u64 sliding_conv_bytes(int segments) {
+  const u64 count = static_cast<u64>(segments), maps = count > 1 ? count - 1 : 1;
+  return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(SlidingWindows) + 4 * count + 127) / 128 * 128;
+}
+static_assert(sizeof(SlidingConvArgs<1>) == sliding_conv_bytes(1) && sizeof(SlidingConvArgs<3>) == sliding_conv_bytes(3));
+
 }  // namespace smelt::kernels

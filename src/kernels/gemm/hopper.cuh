@@ -122,7 +122,9 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
     };
     if constexpr (in_registers) {
       constexpr u32 products = Plan::Operands::sums;
-      typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, g.m, g.n / products);
+      const SameRows rows;
+      typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, rows, g.m,
+                                                                              g.n / products);
       finish.begin(tile.batch, row, column / products);
       multiply();
       finish.finish(sums);

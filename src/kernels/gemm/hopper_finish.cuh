@@ -55,8 +55,10 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
   }
 
   /// `columns`: of the first group.
-  __device__ __forceinline__ HopperColumns(const Epilogue& epilogue, char* columns, u32 m, u32 n)
-      : epilogue_(epilogue), columns_(columns + Tile::group() * columns_bytes), m_(m), n_(n) {}
+  __device__ __forceinline__ HopperColumns(const Epilogue& epilogue, char* columns, const typename Tile::Rows& rows, u32 m, u32 n)
+      : epilogue_(epilogue), columns_(columns + Tile::group() * columns_bytes), rows_(rows), m_(m), n_(n) {}
+  /// The row of y that row `row` of the tile is; m_ or more where y has none.
+  __device__ __forceinline__ u32 row_of_y(u32 row) const { return rows_.row_of_y(row_ + row); }
 
   /// Where the next tile lies.
   __device__ __forceinline__ void set(u32 batch, u32 row, u32 column) {
@@ -72,6 +74,7 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
   const Epilogue& epilogue_;
   typename Epilogue::Start start_;
   char* columns_;
+  const typename Tile::Rows& rows_;
   u32 m_, n_, row_ = 0, column_ = 0;
 
  private:
@@ -93,7 +96,7 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
 template <class Tile, class Staging, class Epilogue> class HopperFinish : HopperColumns<Tile, Staging, Epilogue> {
   using Columns = HopperColumns<Tile, Staging, Epilogue>;
   using Columns::kind, Columns::staged, Columns::columns_bytes, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_,
-      Columns::row_, Columns::column_;
+      Columns::row_of_y, Columns::column_;
   template <int I> using Element = typename Columns::template Element<I>;
   static constexpr bool swap = Tile::swap;
   static constexpr int buffers = Staging::buffers, lines = swap ? Tile::tile_m : 16, team = swap ? 128 : 32;
@@ -106,9 +109,9 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
  public:
   static constexpr int bytes = teams * team_bytes + Tile::groups * columns_bytes;
 
-  /// `memory`: `bytes` of shared memory; m, n: y's extents; row and column below: y's.
-  __device__ __forceinline__ HopperFinish(const Epilogue& epilogue, char* memory, u32 m, u32 n)
-      : Columns(epilogue, memory + teams * team_bytes, m, n),
+  /// `memory`: `bytes` of shared memory; m, n: y's extents; row and column below: the tile's.
+  __device__ __forceinline__ HopperFinish(const Epilogue& epilogue, char* memory, const typename Tile::Rows& rows, u32 m, u32 n)
+      : Columns(epilogue, memory + teams * team_bytes, rows, m, n),
         stage_(shared_address(memory) + (swap ? Tile::group() : threadIdx.x / 32) * team_bytes) {}
 
   /// Begins to copy what the tile at `row`, `column` needs.
@@ -167,7 +170,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
     for (int q = 0; q < (lines * vectors + team - 1) / team; ++q) {
       const int at = q * team + member, line = at / vectors, vector = at % vectors;
       if (lines * vectors % team != 0 && at >= lines * vectors) continue;
-      const u32 row = row_ + (swap ? line : first() + down + line);
+      const u32 row = row_of_y(swap ? line : first() + down + line);
       const u32 column = column_ + (swap ? first() + down : from) + vector * 8;
       f(buffer(p) + swizzled<128>(line, vector), row, column, row < m_ && column < n_);
     }
@@ -193,9 +196,9 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
       else return *reinterpret_cast<const Pair*>(x);
     } else {
       // Beyond the output the last element is read.
-      const u32 r = row_ + row < m_ ? row_ + row : m_ - 1, c = column_ + column < n_ ? column_ + column : n_ - (swap ? 1 : 2);
+      const u32 at = row_of_y(row), r = at < m_ ? at : m_ - 1, c = column_ + column < n_ ? column_ + column : n_ - (swap ? 1 : 2);
       if constexpr (swap) {
-        const u32 below = row_ + row + 1 < m_ ? row_ + row + 1 : m_ - 1;
+        const u32 next = row_of_y(row + 1), below = next < m_ ? next : m_ - 1;
         return {*epilogue_.template operand<I>(start_, r, c), *epilogue_.template operand<I>(start_, below, c)};
       } else if constexpr (Epilogue::template Operand<I>::access() == 1) {
         return *reinterpret_cast<const Pair*>(epilogue_.template operand<I>(start_, r, c));
@@ -270,7 +273,7 @@ template <class Epilogue> struct HeldOperand<-1, Epilogue> { using Type = u32; }
 /// (walked_channel), and what the program makes of them is stored in accesses of up to 16 bytes.
 template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperColumns<Tile, Staging, Epilogue> {
   using Columns = HopperColumns<Tile, Staging, Epilogue>;
-  using Columns::kind, Columns::staged, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_, Columns::row_,
+  using Columns::kind, Columns::staged, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_, Columns::row_of_y,
       Columns::column_;
   using Operands = typename Epilogue::Operands;
   static constexpr int width = Epilogue::width, of_lane = Tile::columns / (4 * width), halves = 2 * Tile::rows;
@@ -285,7 +288,8 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
  public:
   static constexpr int bytes = Tile::groups * Columns::columns_bytes;
 
-  __device__ __forceinline__ HopperLanes(const Epilogue& epilogue, char* memory, u32 m, u32 n) : Columns(epilogue, memory, m, n) {}
+  __device__ __forceinline__ HopperLanes(const Epilogue& epilogue, char* memory, const typename Tile::Rows& rows, u32 m, u32 n)
+      : Columns(epilogue, memory, rows, m, n) {}
 
   /// Begins to copy what the tile at `row`, `column` needs.
   __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
@@ -328,7 +332,7 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
 
  private:
   __device__ __forceinline__ u32 row_of(int h) const {
-    return row_ + Tile::group_of_tile() * Tile::rows * 64 + h / 2 * 64 + threadIdx.x / 32 % 4 * 16 + h % 2 * 8 + Tile::lane() / 4;
+    return row_of_y(Tile::group_of_tile() * Tile::rows * 64 + h / 2 * 64 + threadIdx.x / 32 % 4 * 16 + h % 2 * 8 + Tile::lane() / 4);
   }
   __device__ __forceinline__ u32 column_of(int q) const { return column_ + q * (4 * width) + Tile::lane() % 4 * width; }
   template <int... I> __device__ __forceinline__ void read_columns(Operands& o, u32 column, Indices<I...>) const {

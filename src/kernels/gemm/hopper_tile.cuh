@@ -28,9 +28,15 @@ template <class T> struct HopperSums { using Type = float; };
 template <> struct HopperSums<i8> { using Type = i32; static constexpr bool has_sign = true; };
 template <> struct HopperSums<u8> { using Type = i32; static constexpr bool has_sign = false; };
 
+/// Which row of y a row of the tiles is: the same.
+struct SameRows {
+  __device__ __forceinline__ u32 row_of_y(u32 row) const { return row; }
+};
+
 template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   using A = TA;
   using B = TB;
+  using Rows = SameRows;
   using Sum = typename HopperSums<TA>::Type;
   static constexpr bool integers = sizeof(TA) == 1;
   static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;

@@ -3,6 +3,9 @@
 // and run as one. Those of integers are exact, in the order that cuda_walked.cpp has.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "ops/conv/cuda_hopper_windows.h"
 #include "ops/matmul/cuda_hopper_kernel.h"
 
@@ -14,16 +17,16 @@ using matmul::HopperConfig;
 class HopperConv final : public matmul::HopperKernel {
  public:
   HopperConv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product, const HopperConfig& c)
-      : HopperKernel(product, c, *r.gpu,
-                     {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}>", p.segments.size()),
-                      kernels::hopper_conv_bytes(static_cast<int>(p.segments.size())) - sizeof(kernels::HopperGemmArgs),
-                      r.compile_options()}),
+      : HopperKernel(product, c, *r.gpu, entry(r, p, c)),
         at_(r.at),
         windows_(hopper_windows(p)),
+        sliding_(c.lines > 0),
         b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down) {
+    const WindowsProblem begins = sliding_ ? *sliding_windows(p) : p;
+    if (sliding_) slide_ = sliding_argument(p, begins);
     for (const ImageSegment& s : p.segments) {
       chunks_.push_back(hopper_chunks(p, s));
-      maps_.emplace_back(p, s, c.tile_m / c.across);
+      maps_.emplace_back(begins, s, sliding_ ? c.lines : c.tile_m / c.across);
     }
     encoded_.resize(maps_.size() > 1 ? maps_.size() - 1 : 1);
     if (!r.gpu->device) return;
@@ -35,6 +38,14 @@ class HopperConv final : public matmul::HopperKernel {
   bool reads(size_t i) const override { return (i >= at_.x && i < at_.x + maps_.size()) || epilogue().reads(i); }
 
  private:
+  static matmul::HopperEntry entry(const GpuRequest& r, const WindowsProblem& p, const HopperConfig& c) {
+    const int segments = static_cast<int>(p.segments.size());
+    if (c.lines > 0)
+      return {"conv", "conv/sliding.cuh", fmt::format("SlidingConvArgs<{}>", segments),
+              kernels::sliding_conv_bytes(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
+    return {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}>", segments),
+            kernels::hopper_conv_bytes(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
+  }
   /// The name of the weights' form: the same where the bytes are.
   static std::string packing(const WindowsProblem& p, const HopperConfig& c) {
     if (!p.integers) return implicit_packing(p, p.line()).text();
@@ -49,11 +60,17 @@ class HopperConv final : public matmul::HopperKernel {
   }
   void append(ops::Arguments& arguments) const override {
     for (const kernels::TensorMap& m : encoded_) arguments.value(m);
-    arguments.value(windows_).bytes(chunks_.data(), 4 * chunks_.size(), 4);
+    if (sliding_)
+      arguments.value(slide_);
+    else
+      arguments.value(windows_);
+    arguments.bytes(chunks_.data(), 4 * chunks_.size(), 4);
   }
 
   conv::Arguments at_;
   kernels::HopperWindows windows_;
+  bool sliding_;
+  kernels::SlidingWindows slide_{};  // where it does, instead
   std::vector<uint32_t> chunks_;
   std::vector<WindowMap> maps_;
   std::vector<kernels::TensorMap> encoded_;  // all but the first
@@ -61,34 +78,63 @@ class HopperConv final : public matmul::HopperKernel {
   std::shared_ptr<device::cuda::Memory> weights_;
 };
 
+double estimate_us(const matmul::CudaProblem& product, const matmul::CudaProblem& sliding, const HopperConfig& c,
+                   const Gpu& gpu) {
+  return matmul::hopper_estimate_us(c.lines > 0 ? sliding : product, c, gpu);
+}
+
+/// Of all windows.
+matmul::CudaProblem sliding_product(matmul::CudaProblem product, const WindowsProblem& all) {
+  product.m = all.pixels();
+  return product;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product,
                                     const HopperConfig& c) {
   if (p.matrix) return matmul::hopper_product(product, c, *r.gpu);
+  if (c.lines > 0) return std::make_unique<HopperConv>(r, p, sliding_product(product, *sliding_windows(p)), c);
   return std::make_unique<HopperConv>(r, p, product, c);
 }
 
-Result<std::vector<HopperConfig>> windows_configs(const matmul::CudaProblem& product, const Gpu& gpu) {
+Result<std::vector<HopperConfig>> windows_configs(const WindowsProblem& p, const matmul::CudaProblem& product, const Gpu& gpu) {
   if (auto why = matmul::uncountable(product)) return *why;
   auto found = matmul::hopper_configs(product, gpu);
   // Wider tiles than there are channels do the same in more time.
   const int64_t widest = (product.n + 63) / 64 * 64;
-  if (found) std::erase_if(*found, [&](const HopperConfig& c) { return c.tile_n > widest; });
-  return found;
+  if (!found) return found;
+  std::erase_if(*found, [&](const HopperConfig& c) { return c.tile_n > widest; });
+  const auto sliding = sliding_windows(p);
+  if (!sliding) return found;
+  const auto all = sliding_product(product, *sliding);
+  const kernels::SlidingWindows w = sliding_argument(p, *sliding);
+  std::vector<HopperConfig> both = *std::move(found);
+  std::ranges::copy(matmul::sliding_configs(all, gpu, static_cast<double>(w.taps[0] * w.taps[1]) / (w.phases(0) * w.phases(1)),
+                                            sliding_reach(w)),
+                    std::back_inserter(both));
+  std::ranges::stable_sort(both, {}, [&](const HopperConfig& c) { return estimate_us(product, all, c, gpu); });
+  return both;
 }
 
 void offer_hopper(const SharedRequest& r, Offer& offer) {
-  constexpr size_t most_candidates = 16;
+  constexpr size_t most_candidates = 16, most_sliding = 4;
   const auto own = std::make_shared<GpuRequest>(*r);
   const auto found = windows_problem(*own);
   if (!found) return offer.refuse("hopper", found.refusal());
   const auto p = std::make_shared<const WindowsProblem>(*found);
   const auto product = std::make_shared<const matmul::CudaProblem>(windows_product(*own, *p));
-  const auto configs = windows_configs(*product, *own->gpu);
+  auto configs = windows_configs(*p, *product, *own->gpu);
   if (!configs) return offer.refuse("hopper", configs.refusal());
-  for (const HopperConfig& c : matmul::hopper_offered(*configs, most_candidates))
-    offer.candidates.push_back({"hopper", c.print(), matmul::hopper_estimate_us(*product, c, *own->gpu),
+  // Some of both: their guesses err by more than they differ.
+  const auto slide = std::ranges::stable_partition(*configs, [](const HopperConfig& c) { return c.lines == 0; });
+  std::vector<HopperConfig> offered = matmul::hopper_offered({configs->begin(), slide.begin()}, most_candidates);
+  std::ranges::copy(matmul::hopper_offered({slide.begin(), slide.end()}, most_sliding), std::back_inserter(offered));
+  const auto all = sliding_windows(*p);
+  const matmul::CudaProblem sliding = all ? sliding_product(*product, *all) : *product;
+  std::ranges::stable_sort(offered, {}, [&](const HopperConfig& c) { return estimate_us(*product, sliding, c, *own->gpu); });
+  for (const HopperConfig& c : offered)
+    offer.candidates.push_back({"hopper", c.print(), estimate_us(*product, sliding, c, *own->gpu),
                                 [own, p, product, c] { return hopper_conv(*own, *p, *product, c); }});
 }
 

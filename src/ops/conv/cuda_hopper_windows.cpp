@@ -111,6 +111,58 @@ kernels::HopperWindows hopper_windows(const WindowsProblem& p) {
   return w;
 }
 
+namespace {
+
+/// The fewest windows that a row (axis 1) or an image (0) may have: a tap that reaches beyond them reads zeros, where it should.
+int64_t sliding_extent(const WindowsProblem& p, int axis) {
+  const int64_t in = axis == 0 ? p.in_height : p.in_width, out = axis == 0 ? p.out_height : p.out_width, stride = p.stride[axis];
+  const auto enough = [&](int64_t extent) {
+    for (int64_t tap = 0; tap < p.taps[axis]; ++tap) {
+      const int64_t offset = tap * p.dilation[axis], begin = offset % stride - p.pad[axis];
+      for (int64_t at = extent; at < out + offset / stride; ++at)
+        if (at * stride + begin < in || (at - extent) * stride + begin >= 0) return false;
+    }
+    return true;
+  };
+  int64_t extent = out;
+  while (!enough(extent)) ++extent;
+  return extent;
+}
+
+}  // namespace
+
+std::optional<WindowsProblem> sliding_windows(const WindowsProblem& p) {
+  constexpr double most_in_vain = 1.35;  // windows over y's
+  if (p.matrix || p.taps[0] * p.taps[1] == 1) return std::nullopt;
+  WindowsProblem all = p;
+  for (int axis = 0; axis < 2; ++axis) {
+    if (p.stride[axis] > 2 || (p.stride[axis] == 2 && p.dilation[axis] != 1)) return std::nullopt;
+    (axis == 0 ? all.out_height : all.out_width) = sliding_extent(p, axis);
+  }
+  constexpr int64_t most_pixels = int64_t{1} << 30;
+  if (all.pixels() > most_pixels || static_cast<double>(all.pixels()) > most_in_vain * static_cast<double>(p.pixels()))
+    return std::nullopt;
+  all.taps[0] = all.taps[1] = 1;
+  if (rejects(all)) return std::nullopt;
+  return all;
+}
+
+kernels::SlidingWindows sliding_argument(const WindowsProblem& p, const WindowsProblem& sliding) {
+  kernels::SlidingWindows w{};
+  w.width = Divider(static_cast<uint32_t>(sliding.out_width)), w.height = Divider(static_cast<uint32_t>(sliding.out_height));
+  w.out[0] = static_cast<uint32_t>(p.out_height), w.out[1] = static_cast<uint32_t>(p.out_width);
+  for (int axis = 0; axis < 2; ++axis)
+    w.first[axis] = static_cast<int32_t>(-p.pad[axis]), w.taps[axis] = static_cast<uint32_t>(p.taps[axis]),
+    w.stride[axis] = static_cast<uint32_t>(p.stride[axis]);
+  w.step[0] = static_cast<uint32_t>(p.dilation[0] * sliding.out_width), w.step[1] = static_cast<uint32_t>(p.dilation[1]);
+  w.m = static_cast<uint32_t>(p.pixels());
+  return w;
+}
+
+int64_t sliding_reach(const kernels::SlidingWindows& w) {
+  return static_cast<int64_t>(w.taps_of(0, 0) - 1) * w.step[0] + (w.taps_of(1, 0) - 1) * w.step[1];
+}
+
 uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s) {
   return static_cast<uint32_t>((s.channels + p.line() - 1) / p.line());
 }

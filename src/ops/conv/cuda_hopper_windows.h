@@ -1,6 +1,8 @@
 // A convolution as Hopper's tensor maps read it in im2col mode (src/kernels/conv/hopper.cuh).
 #pragma once
 
+#include <optional>
+
 #include "device/cuda/abi/driver.h"
 #include "kernels/conv/hopper.h"
 #include "ops/conv/cuda_implicit_problem.h"
@@ -30,8 +32,16 @@ int64_t windows_lines(const WindowsProblem& p, int64_t width);
 /// The product that it is: its rows are the output's pixels, its columns the output's channels.
 matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p);
 
+/// The windows that begin all over the images with their padding in place (kernels::SlidingWindows), if the problem's lie up to two
+/// pixels apart and few of these are none of its own.
+std::optional<WindowsProblem> sliding_windows(const WindowsProblem& p);
+kernels::SlidingWindows sliding_argument(const WindowsProblem& p, const WindowsProblem& sliding);
+/// Windows that the last tap reaches beyond the first's.
+int64_t sliding_reach(const kernels::SlidingWindows& w);
+
 /// What can run here, the best guess first; at least one, or why nothing can.
-Result<std::vector<matmul::HopperConfig>> windows_configs(const matmul::CudaProblem& product, const Gpu& gpu);
+Result<std::vector<matmul::HopperConfig>> windows_configs(const WindowsProblem& p, const matmul::CudaProblem& product,
+                                                          const Gpu& gpu);
 
 /// The kernel of one configuration.
 std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product,

@@ -107,11 +107,12 @@ std::unique_ptr<Kernel> hopper_product(const CudaProblem& p, const HopperConfig&
 
 std::vector<HopperConfig> hopper_offered(const std::vector<HopperConfig>& configs, size_t most) {
   constexpr int64_t most_of_a_tile = 3;
-  std::map<std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool, int64_t>, int64_t> of_tile;
+  std::map<std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool, bool, int64_t>, int64_t> of_tile;
   std::vector<HopperConfig> offered;
   for (const HopperConfig& c : configs) {
     if (offered.size() == most) break;
-    if (++of_tile[{c.tile_m, c.tile_n, c.groups, c.swap, c.alternate, c.transposed, c.packed, c.splits}] > most_of_a_tile)
+    if (++of_tile[{c.tile_m, c.tile_n, c.groups, c.swap, c.alternate, c.transposed, c.packed, c.lines > 0, c.splits}] >
+        most_of_a_tile)
       continue;
     offered.push_back(c);
   }

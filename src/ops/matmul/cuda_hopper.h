@@ -30,9 +30,12 @@ struct HopperConfig {
   bool gated = false;         // of two products, half of the columns each
   int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
   int64_t steps = tile_k;     // of K that a stage has
+  int64_t lines = 0;          // of windows that slide (kernels/conv/sliding.cuh): windows that a buffer has; 0: of others
+  bool stay = false;          // likewise: its stages are all of K, and stay
+  double taps = 1;            // these's, that a buffer is read under
 
   static constexpr int64_t tile_k = 64, line_bytes = 128;  // tile_k: of 16 bits
-  int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : 32); }
+  int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : lines > 0 ? 64 : 32); }
   bool b_k_major(const CudaProblem& p) const { return transposed || p.b.k_major; }
   /// Groups of one tile; lines of 64 of the instruction's rows that each has, and its columns.
   int64_t sharing() const { return alternate ? 1 : groups; }
@@ -52,13 +55,14 @@ struct HopperConfig {
   /// Of y, or of patches of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;
+  /// Where windows slide, with a tap's share of the pixels.
   int64_t stage_bytes(const CudaProblem& p) const;
   /// Of a stage, what a block's own copies bring of it to it and its neighbours.
   int64_t brought_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
   /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b transposed) behind the tile, "a"
   /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share ("+b4": four), "c4" instead of
-  /// "k4" where the splits are a cluster.
+  /// "k4" where the splits are a cluster, "l256" at the end where windows slide, "w" where weights stay.
   std::string print() const;
 };
 
@@ -71,6 +75,9 @@ std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c);
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu);
 /// What can run here, the best guess first; at least one, or why nothing can.
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu);
+/// The same for a convolution of p.m windows that slide: a buffer is brought for every `taps_of_a_buffer` taps, and reaches so many
+/// windows beyond the tile.
+std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, double taps_of_a_buffer, int64_t reach);
 /// The first `most` that are offered of these: few ways of one tile, so that several tiles are tried.
 std::vector<HopperConfig> hopper_offered(const std::vector<HopperConfig>& configs, size_t most);
 /// One kernel; inputs as cuda_product has them.

@@ -40,6 +40,12 @@ int64_t staging_bytes(const HopperConfig& c) {
   return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
 }
 
+/// SlidingTile::ring_bytes.
+int64_t sliding_bytes(const HopperConfig& c) {
+  constexpr int64_t buffers = 2;
+  return (buffers * c.lines + c.stages * c.tile_n) * line_bytes + divide_up(16 * (buffers + c.stages), 128) * 128;
+}
+
 bool integers(const CudaProblem& p) { return p.type == DType::i8 || p.type == DType::u8; }
 
 /// What of the program that follows decides how sums are finished.
@@ -243,15 +249,18 @@ int64_t HopperConfig::tiles_m(const CudaProblem& p) const { return divide_up(div
 int64_t HopperConfig::tiles_n(const CudaProblem& p) const { return divide_up(divide_up(p.n, tile_n), across); }
 
 int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
+  if (lines > 0) return (tile_n + static_cast<int64_t>(static_cast<double>(lines) / taps)) * line_bytes;
   return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, b_k_major(p));
 }
 
 int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
+  if (lines > 0) return stage_bytes(p) - (stay ? tile_n * line_bytes : 0);
   return operand_bytes(tile_m, p.a.k_major) / across + operand_bytes(tile_n, b_k_major(p)) / down;
 }
 
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
-  const int64_t ring = 1024 + stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128;
+  const int64_t ring =
+      1024 + (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
   switch (finishing) {
     case Finishing::in_registers: return ring + staging_bytes(*this);
     case Finishing::side_by_side: return ring + groups * columns_bytes;
@@ -266,21 +275,23 @@ std::string HopperConfig::print() const {
   const auto shared = [](std::string_view name, int64_t blocks) {
     return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
   };
-  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, steps,
+  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}{}", tile_m, tile_n, steps,
                      swap         ? " swap"
                      : transposed ? " t"
                                   : "",
                      packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
-                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k",
-                     splits);
+                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits,
+                     lines > 0 ? fmt::format(" l{}{}", lines, stay ? "w" : "") : "");
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
-      "HopperTile<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}>",
-      expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, c.b_k_major(p), c.swap, c.alternate, c.across,
-      c.down, c.registers, c.packed, p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
+      "{}<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}{}>",
+      c.lines > 0 ? "SlidingTile" : "HopperTile", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
+      c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
+      c.lines > 0 ? fmt::format(", {}, {}", c.lines, c.stay) : "",
+      p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
@@ -306,7 +317,9 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);
   const double compute = (real(each) * (real(steps) * step + beside) + (c.alternate ? end : 0)) / clocks_a_us;
 
-  const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (44 * real(all) * clocks_a_us);
+  // Bytes a clock and multiprocessor: of convolutions all have tiles at once, and read the same pixels again and again.
+  const double l2 = p.image_bytes > 0 ? 34 : 44;
+  const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (l2 * real(all) * clocks_a_us);
   const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
   const double flying = real(std::min(count, multiprocessors) * together * std::min(c.stages - 1, steps) * stage);  // bytes
   const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.14);  // for so many us each
@@ -360,6 +373,44 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
   }
   if (ranked.empty())
     return refuse(Reason::wrong_machine, "no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
+  std::ranges::stable_sort(ranked, {}, &std::pair<double, HopperConfig>::first);
+  std::vector<HopperConfig> found;
+  for (auto& [us, c] : ranked) found.push_back(c);
+  return found;
+}
+
+std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, double taps_of_a_buffer, int64_t reach) {
+  std::vector<TileShape> tiles;
+  for (const int64_t n : {64, 96, 128, 160, 192, 256}) tiles.push_back({128, n, 2, 1});
+  for (const int64_t n : {64, 96, 128, 160}) tiles.push_back({192, n, 3, 1});
+  for (const int64_t n : {64, 96, 128}) tiles.push_back({256, n, 2, 1});
+  for (const int64_t n : {64, 128}) tiles.push_back({128, n, 1, 2});
+  for (const int64_t m : {96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256})
+    for (const int64_t groups : {1, 2, 3}) tiles.push_back({m, 64 * groups, groups, groups == 1 ? 2 : 1, true});
+  std::vector<std::pair<double, HopperConfig>> ranked;
+  for (const TileShape& t : tiles) {
+    if (p.m <= t.m || p.n + 63 < t.n) continue;
+    HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap};
+    // Programs over integers want more registers than 384 threads may have.
+    if (integers(p) && t.m * t.n >= 128 * 256 && t.groups == 2) c.registers = 240;
+    c.steps = line_bytes / bytes(p.type, 1), c.taps = taps_of_a_buffer, c.lines = divide_up(t.m + reach, 8) * 8;
+    if (integers(p)) c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
+    const After after(p, c.width);
+    if (integers(p) ? c.swap : !after.in_registers) continue;
+    if (!integers(p)) c.finishing = Finishing::in_registers;
+    c.columns_bytes = after.columns_bytes(c.tile_n);
+    constexpr int64_t most_lines = 1024;  // of a tensor map's box
+    if (c.lines > most_lines || !fill_shared(p, after, c, gpu) || c.stages < 3) continue;
+    const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;
+    for (c.persistent = false;; c.persistent = true) {
+      ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
+      if (c.persistent || !several) break;
+    }
+    if (!several || divide_up(p.n, c.tile_n) > 1) continue;
+    c.stay = true, c.stages = divide_up(p.k, c.steps);
+    while (c.buffers > 1 && c.shared_bytes(p) > resident_shared(gpu, c.blocks)) --c.buffers;
+    if (c.shared_bytes(p) <= resident_shared(gpu, c.blocks)) ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
+  }
   std::ranges::stable_sort(ranked, {}, &std::pair<double, HopperConfig>::first);
   std::vector<HopperConfig> found;
   for (auto& [us, c] : ranked) found.push_back(c);

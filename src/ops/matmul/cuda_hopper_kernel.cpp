@@ -63,7 +63,8 @@ std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
 
 std::string source_of(const CudaProblem& p, const HopperConfig& c, const HopperEntry& e) {
   const CudaEpilogue epilogue = epilogue_of(p, c);
-  const KernelEntry entry{e.name, fmt::format("Tile::block_threads, {}", c.blocks), e.arguments, "hopper_block<Tile, Plan>"};
+  const KernelEntry entry{e.name, fmt::format("Tile::block_threads, {}", c.blocks), e.arguments,
+                          c.lines > 0 ? "sliding_block<Tile, Plan>" : "hopper_block<Tile, Plan>"};
   return std::string(waits_itself) +
          fmt::format("#include \"{}\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n", e.header,
                      hopper_tile_type(p, c), finishing_source(c.finishing), c.cluster() ? c.splits : 1, c.persistent,

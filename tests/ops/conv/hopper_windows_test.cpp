@@ -131,6 +131,66 @@ TEST(HopperWindows, copy_what_the_definition_of_windows_says) {
   EXPECT_EQ(taken, 300);
 }
 
+/// A buffer of the windows that slide has the pixels of every tap of every window of y.
+void expect_slide(const WindowsProblem& p, const Windows& c, int64_t pixels) {
+  const auto all = sliding_windows(p);
+  if (!all) return;
+  const kernels::SlidingWindows w = sliding_argument(p, *all);
+  const int64_t height = all->out_height, width = all->out_width;
+  const WindowMap map(*all, p.segments[0], pixels + sliding_reach(w));
+  int64_t seen = 0;
+  for (int64_t first = 0; first < all->pixels(); first += pixels) {
+    const int64_t column = first % width, row = first / width % height, image = first / width / height;
+    std::vector<std::vector<Pixel>> boxes;  // of the phases
+    for (uint32_t phase = 0; phase < w.phases(0) * w.phases(1); ++phase)
+      boxes.push_back(copied(map, column * w.stride[1] + w.first[1], row * w.stride[0] + w.first[0], image, phase % w.phases(1),
+                             phase / w.phases(1)));
+    for (int64_t i = 0; i < pixels; ++i) {
+      const int64_t at = first + i, ow = at % width, oh = at / width % height, n = at / width / height;
+      if (n >= c.x[0] || oh >= p.out_height || ow >= p.out_width) continue;
+      ++seen;
+      for (int64_t kh = 0; kh < c.w[2]; ++kh)
+        for (int64_t kw = 0; kw < c.w[3]; ++kw) {
+          const int64_t h = oh * c.strides[0] + kh * c.dilations[0] - c.pads[0],
+                        x = ow * c.strides[1] + kw * c.dilations[1] - c.pads[1];
+          const bool inside = h >= 0 && h < c.x[2] && x >= 0 && x < c.x[3];
+          const auto& box = boxes[static_cast<size_t>(kh % w.stride[0] * w.phases(1) + kw % w.stride[1])];
+          ASSERT_EQ(box[static_cast<size_t>(i + kh / w.stride[0] * w.step[0] + kw / w.stride[1] * w.step[1])],
+                    (inside ? Pixel{n, h, x} : Pixel{}))
+              << "window " << oh << " " << ow << ", tap " << kh << " " << kw;
+        }
+    }
+  }
+  EXPECT_EQ(seen, p.pixels());
+}
+
+TEST(HopperWindows, slide_over_images_whose_padding_is_there_once) {
+  std::mt19937 random(6);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
+  int slide = 0;
+  for (int i = 0; i < 300; ++i) {
+    Windows c;
+    const int64_t kh = 1 + below(5), kw = 1 + below(5);
+    c.strides = {1 + below(2), 1 + below(2)};
+    c.dilations = {c.strides[0] == 2 ? 1 : 1 + below(3), c.strides[1] == 2 ? 1 : 1 + below(3)};
+    c.pads = {below(kh + 1), below(kw + 1), below(kh + 1), below(kw + 1)};
+    const auto extent = [&](int64_t taps, size_t a) {
+      return std::max<int64_t>(1, (taps - 1) * c.dilations[a] + 1 - c.pads[a] - c.pads[a + 2]) + 14 + below(9);
+    };
+    c.x = {1 + below(3), 8, extent(kh, 0), extent(kw, 1)};
+    c.w = {8, 8, kh, kw};
+    SCOPED_TRACE(i);
+    Trial t = trial(c);
+    GpuRequest r = request(t);
+    const auto p = windows_problem(r);
+    ASSERT_TRUE(p) << p.refusal().text;
+    slide += sliding_windows(*p).has_value();
+    expect_slide(*p, c, 8 * (1 + below(9)));
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(slide, 100);
+}
+
 /// Σ x · w over what copies and weights have at each step of K is the convolution's sum, with lines in the order of channels or of lanes.
 TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
   QuantizedCase c{.x = {2, 144, 4, 5}, .w = {24, 144, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
@@ -146,9 +206,13 @@ TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
   const int64_t line = p->line(), steps = p->taps[0] * p->taps[1] * chunks[0];
   const WindowMap map(*p, p->segments[0], p->pixels());
   const uint8_t *x = t.inputs[0].data<uint8_t>(), *weights = t.inputs[3].data<uint8_t>();
+  const auto product = windows_product(r, *p);
+  ASSERT_EQ(product.k, steps * line);
+  const auto configs = windows_configs(*p, product, *r.gpu);
+  ASSERT_TRUE(configs) << configs.refusal().text;
+  for (const auto& config : *configs) ASSERT_EQ(config.steps, line) << config.print();
   for (const int64_t width : {0, 8, 16}) {
     const Tensor packed = windows_weights(r, *p, width);
-    ASSERT_EQ(windows_product(r, *p).k, steps * line);
     ASSERT_EQ(packed.shape(), (Shape{windows_lines(*p, width), steps * line}));
     for (int64_t l = 0; l < packed.shape()[0]; ++l) {
       const int64_t part = 4 * width, m = width == 0 ? l

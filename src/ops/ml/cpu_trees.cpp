@@ -50,29 +50,47 @@ bool is_same(const Node& a, const Node& b) {
          });
 }
 
-/// The forest of a kernel that is still there, of a node with the same attributes, or a new one.
-template <class T> std::shared_ptr<const MadeForest<T>> made_forest(const std::shared_ptr<const Node>& node) {
-  static std::mutex mutex;
-  static std::vector<std::weak_ptr<const MadeForest<T>>> made;
-  {
-    const std::lock_guard lock(mutex);
-    std::erase_if(made, [](const auto& m) { return m.expired(); });
-    for (const auto& m : made)
-      if (auto forest = m.lock(); forest && is_same(*forest->node, *node)) return forest;
+/// The forests of the kernels that are there.
+template <class T> class MadeForests {
+ public:
+  static MadeForests& all() {
+    static MadeForests forests;
+    return forests;
   }
-  auto forest = std::make_shared<const MadeForest<T>>(node);
-  const std::lock_guard lock(mutex);
-  made.push_back(forest);
-  return forest;
-}
+  /// One of a node with the same attributes; null where there is none.
+  std::shared_ptr<const MadeForest<T>> find(const Node& node) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(made_, [](const auto& m) { return m.expired(); });
+    for (const auto& m : made_)
+      if (auto forest = m.lock(); forest && (forest->node.get() == &node || is_same(*forest->node, node))) return forest;
+    return nullptr;
+  }
+  std::shared_ptr<const MadeForest<T>> get(const std::shared_ptr<const Node>& node) {
+    if (auto forest = find(*node)) return forest;
+    auto forest = std::make_shared<const MadeForest<T>>(node);
+    const std::lock_guard lock(mutex_);
+    made_.push_back(forest);
+    return forest;
+  }
+  /// The node for as long as a kernel needs it: a forest's own, or a copy.
+  std::shared_ptr<const Node> lasting(const Node& node) {
+    const auto forest = find(node);
+    return forest ? forest->node : std::make_shared<const Node>(node);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const MadeForest<T>>> made_;
+};
 
 /// T: what features are compared as; X: what they are given as.
 template <class T, class X> class TreesKernel final : public Kernel {
  public:
+  using Feature = T;
   static constexpr int64_t together = FlatForest<T>::together;
 
   TreesKernel(const BoundNode& b, const std::shared_ptr<const Node>& node, int threads)
-      : made_(made_forest<T>(node)),
+      : made_(MadeForests<T>::all().get(node)),
         forest_(made_->forest),
         flat_(made_->flat),
         features_(features_of(b.inputs[0].shape)),
@@ -232,7 +250,7 @@ void offer_trees_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
       2 + 0.01 * static_cast<double>(rows_of(b.inputs[0].shape)) * (1 + static_cast<double>(nodes) / 64) / machine.threads;
   const auto add = [&]<class K>(const K*) {
     offer.candidates.push_back(
-        {"cpu", "", estimate, [b, node = std::make_shared<const Node>(*b.node), threads = machine.threads] {
+        {"cpu", "", estimate, [b, node = MadeForests<typename K::Feature>::all().lasting(*b.node), threads = machine.threads] {
            BoundNode bound = b;
            bound.node = node.get();
            return std::make_unique<K>(bound, node, threads);

@@ -64,5 +64,39 @@ TEST(FeatureTactics, pick_and_join_columns) {
   }
 }
 
+/// A stump: feature 0 <= 1 leads to `low`, else to `high`.
+Trial stump(float low, float high, int64_t rows) {
+  using Ints = std::vector<int64_t>;
+  Trial t;
+  t.node.op = "TreeEnsembleRegressor";
+  t.node.domain = "ai.onnx.ml";
+  t.node.attrs = {{"nodes_treeids", Ints{0, 0, 0}},
+                  {"nodes_nodeids", Ints{0, 1, 2}},
+                  {"nodes_featureids", Ints{0, 0, 0}},
+                  {"nodes_values", Floats{1, 0, 0}},
+                  {"nodes_modes", std::vector<std::string>{"BRANCH_LEQ", "LEAF", "LEAF"}},
+                  {"nodes_truenodeids", Ints{1, 0, 0}},
+                  {"nodes_falsenodeids", Ints{2, 0, 0}},
+                  {"target_treeids", Ints{0, 0}},
+                  {"target_nodeids", Ints{1, 2}},
+                  {"target_ids", Ints{0, 0}},
+                  {"target_weights", Floats{low, high}}};
+  t.add(random_tensor(DType::f32, {rows, 2}, 7, -3, 4), false);
+  t.result(DType::f32, {rows, 1});
+  return t;
+}
+
+/// Kernels of one forest share it; a forest that differs in one number is another one.
+TEST(ForestTactics, kernels_of_several_batches_share_the_forest_of_their_own_node) {
+  std::vector<std::unique_ptr<Kernel>> alive;
+  for (const float high : {7.0f, 8.0f, 7.0f}) {
+    for (const int64_t rows : {1, 5, 40, 5}) {
+      Trial t = stump(5, high, rows);
+      EXPECT_THAT(check(t, 0), ElementsAre("cpu"));
+      alive.push_back(offer(t.bound, Machine{}).candidates.at(0).prepare());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -280,7 +280,7 @@ class Pass {
     for (size_t i = 0; i < step.inputs.size(); ++i)
       if (like_first(step.inputs[i])) node.inputs[i].layout = Layout::nhwc;
     const TensorIndex y = step.outputs[0];
-    const bool may = counts(y) && !s_.tensor(y).fixed_layout && (is_reduction(*step.node) || moves_->is_wanted(y));
+    const bool may = counts(y) && !s_.tensor(y).fixed_layout && (is_reduction(*step.node) || (moves_ && moves_->is_wanted(y)));
     if (is_block_move(*step.node) && !may && !turns_well(*step.node)) return false;
     if (may) node.outputs[0].layout = Layout::nhwc;
     bool fits = runs(step, node);

@@ -2,7 +2,7 @@
 # Runs operator_fuzz in some processes at once, with the seeds SEED, SEED + 1, … and the same options, such as --cpu-seconds 450 --seconds 480
 # --seeds FOLDER…. It needs bash and awk alone: the program may have been built elsewhere. Prints each process's lines, and their sum.
 # Findings are OUT/SEED/findings/N, and what compute-sanitizer counts where UNDER, a command, is put before the program. Its status is 1 where
-# there are some, or where a process has not come to its end.
+# there are some, where a process has not come to its end, or where all of many cases were refused: then something else was wrong.
 # usage: in_parallel.sh PROCESSES SEED PROGRAM OUT OPTION…
 set -euo pipefail
 processes=$1 seed=$2 program=$3 out=$4
@@ -35,5 +35,5 @@ awk -v processes="$processes" '
   END {
     printf "total: %d cases, %d ran, %d findings, %d s of the processor, %d of %d processes came to their end\n",
            cases, ran, findings, cpu, ended, processes
-    exit findings > 0 || ended < processes
+    exit findings > 0 || ended < processes || (ran == 0 && cases >= 100)
   }' "${logs[@]}"

@@ -29,22 +29,12 @@
 #include "base/file.h"
 #include "fuzz/operators/case.h"
 #include "fuzz/operators/ways.h"
+#include "support/sanitized.h"
 
 namespace smelt::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1  // as g++ says it
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 constexpr unsigned longest_case_s = 60;   // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
 constexpr unsigned longest_wait_s = 600;  // of the clock, less what the process was stopped for: a case that sleeps for ever
@@ -129,7 +119,7 @@ struct Progress {
 /// Reads the numbers of cases off `progress` on, until time is over.
 void child(const Arguments& a, const std::vector<fs::path>& models, Progress& progress,
            std::chrono::steady_clock::time_point end) {
-  if (!sanitized) {  // AddressSanitizer takes terabytes of addresses
+  if (!sanitized && a.device == "cpu") {  // AddressSanitizer and CUDA take terabytes of addresses
     const rlimit memory{size_t{8} << 30, size_t{8} << 30};
     setrlimit(RLIMIT_AS, &memory);
   }

@@ -11,22 +11,26 @@ class HostKernel final : public ops::Kernel {
       : kernel_(std::move(kernel)), backend_(std::move(backend)) {
     const auto host = [&](const std::vector<ops::BoundTensor>& tensors, std::vector<Tensor>& memory) {
       for (const ops::BoundTensor& t : tensors) {
-        const bool copied = t.type != DType::undefined && !t.constant.valid();
-        memory.push_back(copied ? backend_->allocate_host(DType::u8, {ops::storage_bytes(t)}) : t.constant);
+        memory.push_back(is_copied(t) ? backend_->allocate_host(DType::u8, {ops::storage_bytes(t)}) : t.constant);
       }
     };
     host(node.inputs, inputs_);
     host(node.outputs, outputs_);
-    for (const ops::BoundTensor& t : node.inputs) copied_.push_back(t.type != DType::undefined && !t.constant.valid());
+    for (const ops::BoundTensor& t : node.inputs) {
+      copied_.push_back(is_copied(t));
+      in_place_.push_back(t.type == DType::string && !t.constant.valid());
+    }
     workspace_ = Tensor::empty(DType::u8, {kernel_->workspace()});
     for (const Tensor& t : inputs_) in_.push_back(t.raw());
     for (Tensor& t : outputs_) out_.push_back(t.raw());
   }
 
-  bool reads(size_t i) const override { return copied_[i]; }
+  bool reads(size_t i) const override { return copied_[i] || in_place_[i]; }
   void run(const ops::Buffers& b) override {
-    for (size_t i = 0; i < inputs_.size(); ++i)
+    for (size_t i = 0; i < inputs_.size(); ++i) {
       if (copied_[i]) backend_->copy(inputs_[i].raw(), b.inputs[i], inputs_[i].nbytes(), b.stream);
+      if (in_place_[i]) in_[i] = b.inputs[i];
+    }
     backend_->wait(b.stream);
     kernel_->run({in_, out_, workspace_.raw()});
     for (size_t i = 0; i < outputs_.size(); ++i)
@@ -35,10 +39,15 @@ class HostKernel final : public ops::Kernel {
   }
 
  private:
+  /// Strings have never left the host's memory.
+  static bool is_copied(const ops::BoundTensor& t) {
+    return t.type != DType::undefined && t.type != DType::string && !t.constant.valid();
+  }
+
   std::unique_ptr<ops::Kernel> kernel_;
   std::shared_ptr<Backend> backend_;
   std::vector<Tensor> inputs_, outputs_;
-  std::vector<bool> copied_;
+  std::vector<bool> copied_, in_place_;
   Tensor workspace_;
   std::vector<const void*> in_;
   std::vector<void*> out_;

@@ -53,6 +53,20 @@ TEST_F(Faults, bools_of_other_bytes_that_lie_on_the_device_become_1_and_are_not_
   });
 }
 
+/// Strings lie in the host's memory alone, and the processor compares them.
+TEST_F(Faults, strings_are_compared_by_the_processor) {
+  alone_with_nvrtc([&](fake::Cuda&) {
+    Builder b;
+    const ValueId x = b.constant("x", Tensor::of_strings({2}, {"a", "b"})), y = b.input("y", to_sym({2}), DType::string);
+    b.output(b.node("same", "Equal", {x, y}, to_sym({2}), DType::boolean));
+    Options options = on_gpu();
+    options.allow_fallback = true;
+    Session session(Plan::build(std::move(b.g), options));
+    const Tensor same = to_host(session.run({{"y", Tensor::of_strings({2}, {"a", "c"})}}).begin()->second);
+    EXPECT_EQ(same.to_ints(), (std::vector<int64_t>{1, 0}));
+  });
+}
+
 TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {
     Builder b;

@@ -1,16 +1,18 @@
 """Models and feeds that were once answered by a crash, memory of others or a hang (test_hostile_models.py, tests/repro/README.md).
 
-cases() gives, by name, a model and what it is fed; check() runs some of them one after the other in a process of its own.
+GROUPS gives, by name, models and what they are fed; check() runs some of them one after the other in a process of its own.
+
+usage: hostile.py FOLDER   writes all of them in the form of ONNX's own test cases, for tests/gpu/hostile_test.cpp and operator_fuzz
 """
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
 
 import numpy as np
-import smelt
 from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -107,6 +109,14 @@ def indices():
     yield "GatherND far outside", made("GatherND", {"x": x, "i": np.array([[2**50, 1]])})
     yield "ScatterElements far outside", made("ScatterElements", {"x": x, "i": np.full((2, 4), -(2**62)), "u": numbers(2, 4)})
     yield "ScatterND far outside", made("ScatterND", {"x": x, "i": np.array([[2**50]]), "u": numbers(1, 4)})
+    few = np.zeros((6, 4), np.int64)
+    yield "GatherElements at more places than there are", made("GatherElements", {"x": x, "i": few}, axis=1)
+    yield "ScatterElements at more places than there are", made("ScatterElements", {"x": x, "i": few, "u": numbers(6, 4)}, axis=1)
+    pooled = {"x": numbers(1, 1, 2, 2), "i": np.zeros((1, 1, 1, 2), np.int64)}
+    yield "MaxUnpool of fewer indices than elements", made("MaxUnpool", pooled, kernel_shape=[2, 2], strides=[2, 2])
+    none = np.zeros(0, np.int64)
+    yield "Trilu from no diagonal", made("Trilu", {"x": x, "k": none})
+    yield "CumSum along no axis", made("CumSum", {"x": x, "a": none})
     yield "ReverseSequence of more than there is", made("ReverseSequence", {"x": x, "i": np.array([2**40, -1, 5, 1])})
     yield "TopK of fewer than none", made("TopK", {"x": numbers(4), "k": np.array([-5])}, outputs=2)
     yield "TopK of more than there is", made("TopK", {"x": numbers(4), "k": np.array([2**40])}, outputs=2)
@@ -148,6 +158,7 @@ GROUPS = {"slices": slices, "attentions": attentions, "images": images, "windows
 
 def run_all(paths, optimize):
     """In the child: a line before each case, and one with what came of it."""
+    import smelt
     for path in paths:
         print(json.dumps({"begins": path}), flush=True)
         feeds = dict(np.load(path + ".npz"))
@@ -169,3 +180,18 @@ def check(paths, optimize):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, f"{lines[-1] if lines else ''} ended the process: {done.returncode} {done.stderr[-500:]}"
     return {b["begins"]: (e["said"], e["seconds"]) for b, e in zip(lines[::2], lines[1::2])}
+
+
+def write_cases(folder):
+    for group in GROUPS.values():
+        for name, (model, feeds) in group():
+            case = folder / re.sub("[^a-z0-9.-]+", "_", name.lower())
+            data = case / "test_data_set_0"
+            data.mkdir(parents=True, exist_ok=True)
+            (case / "model.onnx").write_bytes(model.SerializeToString())
+            for i, (feed, values) in enumerate(feeds.items()):
+                (data / f"input_{i}.pb").write_bytes(array(feed, values).SerializeToString())
+
+
+if __name__ == "__main__":
+    write_cases(pathlib.Path(sys.argv[1]))

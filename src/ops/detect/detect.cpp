@@ -19,14 +19,13 @@ void infer_nms(InferContext& c) {
   if (scores.size() != 3 || scores[0] != boxes[0] || scores[2] != boxes[1]) {
     fail("scores has shape {}, expected [{}, classes, {}]", to_string(scores), boxes[0], boxes[1]);
   }
+  for (size_t i = 2; i < 5; ++i)
+    if (c.has(i) && c.in(i).shape_known && elements(c.shape(i)) != 1)
+      fail("input {} has shape {}, expected one element", i, to_string(c.shape(i)));
   c.set_type(0, DType::i64);
 }
 
-double scalar_or(const ComputeContext& c, size_t i, double otherwise) {
-  if (!c.has(i)) return otherwise;
-  if (c.in(i).size() != 1) fail("input {} has shape {}, expected one element", i, to_string(c.in(i).shape()));
-  return c.in(i).to_doubles()[0];
-}
+double scalar_or(const ComputeContext& c, size_t i, double otherwise) { return c.has(i) ? c.in(i).to_doubles()[0] : otherwise; }
 
 void run_nms(ComputeContext& c) {
   const Shape& shape = c.in(1).shape();

@@ -40,15 +40,20 @@ void run_gather(ComputeContext& c) {
 
 // --- GatherElements, ScatterElements ------------------------------------------------------------------------------
 
+/// Throws Error for indices whose own positions, on other axes than `axis`, lie outside of the data.
+void check_positions(const Shape& indices, const Shape& data, int64_t axis) {
+  if (indices.size() != data.size())
+    fail("indices have shape {}, data {}: expected one rank", to_string(indices), to_string(data));
+  for (size_t a = 0; a < data.size(); ++a) {
+    if (static_cast<int64_t>(a) != axis && indices[a] > data[a])
+      fail("indices of shape {} exceed the data's {}", to_string(indices), to_string(data));
+  }
+}
+
 /// Calls f(position in indices, offset in a tensor of shape `s`) for every index: along `axis` the index value, elsewhere
 /// its own position.
 template <class F> void for_each_indexed(const Tensor& indices, const Shape& s, int64_t axis, F&& f) {
   const Shape& extents = indices.shape();
-  if (extents.size() != s.size()) fail("indices have shape {}, the data {}: ranks differ", to_string(extents), to_string(s));
-  for (size_t a = 0; a < s.size(); ++a) {
-    if (static_cast<int64_t>(a) != axis && extents[a] > s[a])
-      fail("indices of shape {} exceed the data's {}", to_string(extents), to_string(s));
-  }
   const std::vector<int64_t> values = indices.to_ints();
   Shape elsewhere = strides(s);
   const int64_t step = elsewhere[static_cast<size_t>(axis)];
@@ -66,6 +71,11 @@ template <class F> void for_each_indexed(const Tensor& indices, const Shape& s, 
 void infer_gather_elements(InferContext& c) {
   const DType type = type_of(c, 0);
   type_of(c, 1);
+  if (c.in(0).shape_known) {
+    const auto rank = static_cast<int64_t>(c.shape(0).size());
+    const int64_t axis = normalize_axis(c.node.get_int("axis", 0), rank);
+    if (c.in(1).shape_known) check_positions(c.shape(1), c.shape(0), axis);
+  }
   if (c.in(1).shape_known)
     c.set(0, type, c.shape(1));
   else
@@ -122,10 +132,9 @@ void infer_scatter_elements(InferContext& c) {
   const Shape &data = c.shape(0), &indices = c.shape(1), &updates = c.shape(2);
   if (type_of(c, 2) != type_of(c, 0))
     fail("data and updates have the types {} and {}, expected one type", name(c.in(0).type), name(c.in(2).type));
-  normalize_axis(c.node.get_int("axis", 0), static_cast<int64_t>(data.size()));
+  const int64_t axis = normalize_axis(c.node.get_int("axis", 0), static_cast<int64_t>(data.size()));
   if (indices != updates) fail("indices have shape {}, updates {}", to_string(indices), to_string(updates));
-  if (indices.size() != data.size())
-    fail("indices have shape {}, data {}: expected one rank", to_string(indices), to_string(data));
+  check_positions(indices, data, axis);
 }
 
 void run_scatter_elements(ComputeContext& c) {

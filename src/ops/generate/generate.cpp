@@ -157,6 +157,8 @@ void infer_trilu(InferContext& c) {
   same_as(c, 0, 0);
   if (c.in(0).shape_known && c.shape(0).size() < 2)
     fail("the input has shape {}, expected rank 2 or more", to_string(c.shape(0)));
+  if (c.has(1) && c.in(1).shape_known && elements(c.shape(1)) != 1)
+    fail("k has shape {}, expected a scalar", to_string(c.shape(1)));
 }
 
 void run_trilu(ComputeContext& c) {
@@ -164,7 +166,6 @@ void run_trilu(ComputeContext& c) {
   Tensor& y = c.outputs[0];
   const bool upper = c.node.get_int("upper", 1) != 0;
   const int64_t columns = y.shape().back(), rows = y.shape()[y.shape().size() - 2];
-  if (c.has(1) && c.in(1).size() != 1) fail("k has shape {}, expected a scalar", to_string(c.in(1).shape()));
   const int64_t k = std::clamp(c.has(1) ? c.in(1).to_ints()[0] : 0, -rows - 1, columns + 1);
   fill_zero(y);
   if (y.size() == 0) return;

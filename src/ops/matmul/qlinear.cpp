@@ -10,6 +10,9 @@ namespace {
 
 // inputs: a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
 void infer_qlinear_matmul(InferContext& c) {
+  for (const size_t i : {6, 7})
+    if (c.has(i) && c.in(i).shape_known && elements(c.shape(i)) != 1)
+      fail("{} has shape {}, expected one element", i == 6 ? "y_scale" : "y_zero_point", to_string(c.shape(i)));
   c.set(0, c.has(7) ? c.in(7).type : c.in(0).type, matmul_problem(c.shape(0), c.shape(3)).y);
 }
 

@@ -202,6 +202,8 @@ Shape unpooled_shape(const Node& node, const Shape& x) {
 namespace {
 
 void infer_unpool(InferContext& c) {
+  if (c.in(0).shape_known && c.in(1).shape_known && elements(c.shape(1)) != elements(c.shape(0)))
+    fail("I has shape {}, expected X's {}", to_string(c.shape(1)), to_string(c.shape(0)));
   if (!c.has(2)) return c.set(0, c.in(0).type, unpooled_shape(c.node, c.shape(0)));
   const auto shape = c.ints(2);
   if (!shape) return c.set_type(0, c.in(0).type);
@@ -219,7 +221,6 @@ void run_unpool(ComputeContext& ctx) {
     const Shape step = strides(to);
     const int64_t size = elements(from);
     const T* x = c.in(0).data<T>();
-    if (c.in(1).size() != c.in(0).size()) fail("I has {} elements, expected X's {}", c.in(1).size(), c.in(0).size());
     const int64_t* index = c.in(1).data<int64_t>();
     T* y = c.outputs[0].data<T>();
     std::fill(y, y + c.outputs[0].size(), T{});

@@ -130,7 +130,6 @@ struct RunningProduct {
 template <class F> void run_cumulative(ComputeContext& c) {
   const Tensor& x = c.in(0);
   const std::vector<int64_t> axis = c.in(1).to_ints();
-  if (axis.size() != 1) fail("axis has {} elements, expected 1", axis.size());
   const AxisView v = around_axis(x.shape(), normalize_axis(axis[0], x.rank()));
   const bool exclusive = c.node.get_int("exclusive", 0) != 0, reverse = c.node.get_int("reverse", 0) != 0;
   dispatch_compute(x.type(), "CumSum", [&]<class C>(C) {
@@ -148,6 +147,10 @@ template <class F> void run_cumulative(ComputeContext& c) {
 }
 
 void infer_same(InferContext& c) { same_as(c, 0, 0); }
+void infer_cumulative(InferContext& c) {
+  same_as(c, 0, 0);
+  if (c.in(1).shape_known && elements(c.shape(1)) != 1) fail("axis has {} elements, expected 1", elements(c.shape(1)));
+}
 
 }  // namespace
 
@@ -157,9 +160,10 @@ std::span<const OpRow> along_axis_ops() {
       {{"ArgMin", onnx_domain, infer_arg, run_arg<false>}, {.flops = {.of_input = 1}}},
       {{"TopK", onnx_domain, infer_top_k, run_top_k}, {.half = Half::wide}},
       {{"Hardmax", onnx_domain, infer_same, run_hardmax}, {.shape = OutShape::input}},
-      {{"CumSum", onnx_domain, infer_same, run_cumulative<RunningSum>},
+      {{"CumSum", onnx_domain, infer_cumulative, run_cumulative<RunningSum>},
        {.shape = OutShape::input, .flops = {.of_input = 1}, .half = Half::wide}},
-      {{"CumProd", onnx_domain, infer_same, run_cumulative<RunningProduct>}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"CumProd", onnx_domain, infer_cumulative, run_cumulative<RunningProduct>},
+       {.shape = OutShape::input, .half = Half::wide}},
   };
   return table;
 }

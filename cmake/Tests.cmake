@@ -131,7 +131,8 @@ function(smelt_tests)
   endforeach()
 
   file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda/*forms.cpp)
-  target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms})   # with ONNX's cases
+  target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms}   # with ONNX's cases, and those of the operators' fuzzer
+                 ${tests}/fuzz/operators/case.cpp ${tests}/fuzz/operators/agree.cpp)
   add_executable(kernel_forms EXCLUDE_FROM_ALL ${tests}/kernel_forms/main.cpp ${forms})   # a tool, which runs nothing by itself
   target_compile_options(kernel_forms PRIVATE -O0 ${SMELT_WARNINGS})
   smelt_modules_for(ops modules)
@@ -151,5 +152,9 @@ function(smelt_tests)
     math(EXPR cost "${cost} - 10")
   endforeach()
   # Two thousand models; ctest -LE slow leaves them out.
-  set_tests_properties(conformance PROPERTIES LABELS slow TIMEOUT 900)
+  set(longest 900)
+  if(SMELT_SANITIZE)
+    set(longest 3600)
+  endif()
+  set_tests_properties(conformance PROPERTIES LABELS slow TIMEOUT ${longest})
 endfunction()

@@ -1,25 +1,30 @@
 #!/usr/bin/env bash
 # Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
-# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. With --operators it runs the files of
-# tests/repro and the operators' fuzzer on the GPU, then both under compute-sanitizer's memcheck, SECONDS each.
+# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. With --operators it runs what is in
+# tests/repro and tests/python/hostile.py and the operators' fuzzer on the GPU, then both under compute-sanitizer's memcheck, SECONDS each.
 # usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
+# hostile_cases BUILD_DIR: what tests/python/hostile.py makes, for the tests that find it there.
+hostile_cases() { "${PYTHON:-.venv/bin/python}" tests/python/hostile.py "$1/hostile" || echo "    without the cases of tests/python/hostile.py"; }
 # operators BUILD_DIR --operators SECONDS [SEED]: cases end in outputs, those of the first tactics and of others alike, or in an Error.
 operators() {
   local build=$1 seconds=$3 seed=${4:-$(date +%s)} failed=0 fuzz=tests/fuzz/operators/in_parallel.sh folder
   local gpu=(--device gpu --seconds "$seconds") seeds=("$build/conformance/node" tests/repro)
   [ -x "$build/operator_fuzz" ] || die "$build/operator_fuzz is not there; build first (make build-test)"
   folder=$build/gpu_operators
-  step "tests/repro on the GPU"
-  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro" "${gpu[@]}" --replay tests/repro/*.onnx || failed=1
+  hostile_cases "$build"
+  local found=(tests/repro/*.onnx)
+  [ ! -d "$build/hostile" ] || found+=("$build"/hostile/*)
+  step "what was found once on the GPU"
+  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro" "${gpu[@]}" --replay "${found[@]}" || failed=1
   step "fuzzing operators on the GPU for $seconds s"
   $fuzz "$(nproc)" "$seed" "$build/operator_fuzz" "$folder/fuzz" "${gpu[@]}" --seeds "${seeds[@]}" || failed=1
   export UNDER="compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1"
-  step "tests/repro under compute-sanitizer"
-  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro_memcheck" --alone "${gpu[@]}" --replay tests/repro/*.onnx || failed=1
+  step "the same under compute-sanitizer"
+  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro_memcheck" --alone "${gpu[@]}" --replay "${found[@]}" || failed=1
   step "fuzzing operators under compute-sanitizer for $seconds s"
   $fuzz "$(nproc)" "$((seed + 1000))" "$build/operator_fuzz" "$folder/memcheck" --alone "${gpu[@]}" --seeds "${seeds[@]}" || failed=1
   return $failed
@@ -35,6 +40,7 @@ test=$(realpath -m "$1")/test_gpu
 listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cuda/kernels.txt | sort -u; }
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"
 if [ "${2:-}" != --sanitize ]; then
+  hostile_cases "$1"
   step "tests on the GPU"
   launched=$(mktemp)
   trap 'rm -f "$launched"' EXIT
@@ -46,7 +52,7 @@ Add a form of each to tests/ops/cuda/*forms.cpp; then: scripts/cuda_kernels.sh $
 fi
 
 # NVIDIA's own kernels are left out: they are not ours to mend, and instrumenting their libraries takes minutes.
-filter='*GpuEveryKernel*:GpuHopperGemm.small_problems*:GpuCeilings.every_kernel*:Gpu.runs*:Gpu.serves*:GpuSession.runs_on*:GpuSession.puts_runs*'
+filter='*GpuEveryKernel*:GpuHopperGemm.small_problems*:GpuCeilings.every_kernel*:Gpu.runs*:Gpu.serves*:GpuSession.runs_on*:GpuSession.puts_runs*:GpuSession.bools*'
 limit=${3:-600}
 folder=$(mktemp -d)
 jobs=()

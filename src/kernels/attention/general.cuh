@@ -33,7 +33,8 @@ __device__ __forceinline__ float bias_of(const GeneralArgs<T, M>& a, i64 b, i64 
     offset = length - a.steps;
   }
   const i64 position = i + offset;
-  if ((a.causal && j > position) || (a.left >= 0 && j < position - a.left) || (a.right >= 0 && j > position + a.right))
+  // Windows have any width up to 2^63 - 1: differences of places cannot wrap.
+  if ((a.causal && j > position) || (a.left >= 0 && position - j > a.left) || (a.right >= 0 && j - position > a.right))
     return hidden;
   if (!a.mask) return 0;
   if (j >= a.columns) return hidden;

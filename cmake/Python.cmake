@@ -14,6 +14,7 @@ nanobind_add_module(smelt_ext NB_STATIC NOMINSIZE python/smelt_ext.cpp python/py
 target_include_directories(smelt_ext PRIVATE python)
 set_source_files_properties(python/python_api.cpp PROPERTIES COMPILE_DEFINITIONS SMELT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(smelt_ext PRIVATE smelt_report)
+smelt_shared_sanitizers(smelt_ext)
 # ONNX's functions ask for default visibility; the onnx wheel's own, of another version perhaps, live in the same process.
 set_target_properties(smelt_ext PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_dir}
                       LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/module.map"
@@ -28,6 +29,9 @@ foreach(file ${python_files})
   list(APPEND copied ${package_dir}/${name})
 endforeach()
 add_custom_target(smelt_python ALL DEPENDS ${copied})
+if(SMELT_SANITIZE)   # it is not installed, and a Python without the sanitizers' library cannot read its stubs from it
+  return()
+endif()
 nanobind_add_stub(smelt_ext_stub MODULE smelt_ext OUTPUT ${package_dir}/smelt_ext.pyi PYTHON_PATH ${package_dir} DEPENDS smelt_ext)
 
 if(NOT TARGET smelt)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <set>
 
 #include "fuse/match/estimate.h"
@@ -55,9 +54,10 @@ bool computes_floats(const Graph& g, const Node& n) {
 
 /// The last rejection, by a rewrite to 8 bits, of a place that covers one of the nodes.
 const fuse::Entry* rejection_of(const fuse::Ledger& ledger, const std::vector<std::string>& nodes) {
-  for (const fuse::Entry& e : std::views::reverse(ledger)) {
-    if (e.matched || std::ranges::find(to_8_bits, e.rewrite) == to_8_bits.end()) continue;
-    if (std::ranges::any_of(e.nodes, [&](const std::string& n) { return std::ranges::find(nodes, n) != nodes.end(); })) return &e;
+  for (auto e = ledger.rbegin(); e != ledger.rend(); ++e) {  // clang++ 14 does not compile libstdc++'s views
+    if (e->matched || std::ranges::find(to_8_bits, e->rewrite) == to_8_bits.end()) continue;
+    if (std::ranges::any_of(e->nodes, [&](const std::string& n) { return std::ranges::find(nodes, n) != nodes.end(); }))
+      return &*e;
   }
   return nullptr;
 }

@@ -120,9 +120,10 @@ Action add_profile(CLI::App& app) {
                  "cupti, ncu, none")
       ->check(CLI::IsMember({"auto", "cupti", "ncu", "none"}))
       ->type_name("WHO");
-  app.add_flag("--what-if,!--no-what-if", a->foresee,
-               "Build the plans that options of the advice make, and promise what their kernels take, each measured by itself "
-               "(on a GPU the default from --tuning-level 1 on)");
+  app.add_flag(
+      "--what-if,!--no-what-if", a->foresee,
+      "Build the plans that options of the advice make, and promise what their kernels took when they were tuned, or what a "
+      "run takes (on a GPU the default from --tuning-level 1 on)");
   app.add_flag("--try", a->try_it, "Run these plans too, in turn with this one, and say what each saved");
   app.add_option("--layers", a->layers, "What trtexec --exportLayerInfo wrote, beside the profile that it wrote")
       ->type_name("FILE");

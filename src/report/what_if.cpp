@@ -17,7 +17,7 @@ namespace smelt::report {
 namespace {
 
 constexpr int runs = 20;     // of each plan, where they are tried
-constexpr int few_runs = 5;  // where nothing else tells what the other takes
+constexpr int few_runs = 7;  // where nothing else tells what the other takes
 
 /// The options as one of the command line has them; false for an option that makes no other plan.
 bool follow(const std::string& option, Options& options, bool& optimized) {
@@ -30,13 +30,29 @@ bool follow(const std::string& option, Options& options, bool& optimized) {
   return number && std::from_chars(value.data(), value.data() + value.size(), *number).ec == std::errc();
 }
 
-/// Microseconds by which a run of `other` is shorter, by the medians of runs in turn.
-double saved_us(Execution& own, Execution& other, int runs) {
-  std::vector<double> before, after;
-  for (int i = 0; i < runs; ++i)
-    for (auto [e, samples] : {std::pair{&own, &before}, std::pair{&other, &after}})
+/// Runs of both, in turn.
+struct InTurn {
+  std::vector<double> own, other;  // microseconds
+};
+InTurn timed_in_turn(Execution& own, Execution& other, int times) {
+  InTurn t;
+  for (int i = 0; i < times; ++i)
+    for (auto [e, samples] : {std::pair{&own, &t.own}, std::pair{&other, &t.other}})
       samples->push_back(e->run_timed(profile::runs_per_sample(*e)));
-  return profile::median(before) - profile::median(after);
+  return t;
+}
+
+/// Microseconds by which a run of `other` is shorter, by the medians.
+double saved_us(Execution& own, Execution& other) {
+  const InTurn t = timed_in_turn(own, other, runs);
+  return profile::median(t.own) - profile::median(t.other);
+}
+
+/// What a run of `other` takes of one of `own`: by the fastest, as work beside them makes runs longer and never shorter.
+double part_of(Execution& own, Execution& other) {
+  const InTurn t = timed_in_turn(own, other, few_runs);
+  const double least = std::ranges::min(t.own);
+  return least > 0 ? std::ranges::min(t.other) / least : 1;
 }
 
 /// A run of the plan as its build timed it, to decide whether kernels begin early (run/early_launch.h); 0 where it did not.
@@ -83,10 +99,11 @@ void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const
     a.us = p.latency_us.median - run_us, a.from = "measured";
     a.why += fmt::format("; a run of that plan took {} when it was built", format(run_us, Unit::us));
   } else {
-    a.us = saved_us(*prepared.execution, *then.execution, few_runs), a.from = "measured";
+    const double undisturbed = std::max(0.0, p.latency_us.median - p.others.cost_us);
+    a.us = undisturbed * (1 - part_of(*prepared.execution, *then.execution)), a.from = "measured";
     a.why += fmt::format("; {} runs of that plan were timed in turn with this one's", few_runs);
   }
-  if (how == WhatIf::run) a.tried_us = saved_us(*prepared.execution, *then.execution, runs);
+  if (how == WhatIf::run) a.tried_us = saved_us(*prepared.execution, *then.execution);
 }
 
 }  // namespace

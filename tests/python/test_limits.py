@@ -120,7 +120,7 @@ def test_advice_that_an_option_follows_is_planned_and_tried(measured, tmp_path):
     for how in ("--what-if", "--try"):
         profile = profiled(measured, model, how, "--tuning-level", 1)
         first[how] = next(a for a in profile["advice"] if a["option"] == "--optimized")
-        assert first[how]["from"] == "measured" and "5 runs of that plan" in first[how]["why"], "its one step runs nowhere here"
+        assert first[how]["from"] == "measured" and "7 runs of that plan" in first[how]["why"], "its one step runs nowhere here"
         assert 0 < first[how]["us"] < profile["latency_us"]["median"]
     assert first["--what-if"]["tried_us"] is None
     assert first["--try"]["tried_us"] > 0

@@ -17,9 +17,44 @@ namespace smelt::bench {
 
 namespace cuda = smelt::device::cuda;
 
+/// Whether products of f32 may round to tf32; set before the first gpu().
+inline bool& rounds_to_tf32() {
+  static bool rounds = false;
+  return rounds;
+}
+
 inline std::shared_ptr<const ops::Gpu> gpu() {
-  static const std::shared_ptr<const ops::Gpu> made = ops::open_gpu(0);
+  static const std::shared_ptr<const ops::Gpu> made = [] {
+    auto opened = std::make_shared<ops::Gpu>(*ops::open_gpu(0));
+    opened->tf32 = rounds_to_tf32();
+    return opened;
+  }();
   return made;
+}
+
+/// Random numbers of a type, in [-2, 2) or of so many bits.
+inline Tensor random_values(DType type, int64_t elements) {
+  Tensor values = Tensor::empty(type, {elements});
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(-2, 2);
+  std::vector<float> period(8191);
+  for (float& x : period) x = uniform(random);
+  for (int64_t i = 0; i < elements; ++i) {
+    const float x = period[static_cast<size_t>(i) % period.size()];
+    if (type == DType::f32)
+      values.data<float>()[i] = x;
+    else if (type == DType::f16)
+      values.data<Half>()[i] = Half(x);
+    else if (type == DType::bf16)
+      values.data<BFloat>()[i] = BFloat(x);
+    else if (type == DType::i8)
+      values.data<int8_t>()[i] = static_cast<int8_t>(x * 63);
+    else if (type == DType::i32)
+      values.data<int32_t>()[i] = static_cast<int32_t>(x * 63);
+    else
+      fail("bench_gpu has no random {}", name(type));
+  }
+  return values;
 }
 
 /// Copies of the same tensor, enough that together they do not fit into three L2 caches; random numbers of its type.
@@ -28,26 +63,7 @@ class Rotating {
   Rotating(DType type, int64_t elements, int64_t bytes_of_a_call) {
     const int64_t size = bytes(type, elements), wanted = 3 * gpu()->info.l2_bytes;
     const int64_t copies = std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096);
-    Tensor values = Tensor::empty(type, {elements});
-    std::mt19937 random(7);
-    std::uniform_real_distribution<float> uniform(-2, 2);
-    std::vector<float> period(8191);
-    for (float& x : period) x = uniform(random);
-    for (int64_t i = 0; i < elements; ++i) {
-      const float x = period[static_cast<size_t>(i) % period.size()];
-      if (type == DType::f32)
-        values.data<float>()[i] = x;
-      else if (type == DType::f16)
-        values.data<Half>()[i] = Half(x);
-      else if (type == DType::bf16)
-        values.data<BFloat>()[i] = BFloat(x);
-      else if (type == DType::i8)
-        values.data<int8_t>()[i] = static_cast<int8_t>(x * 63);
-      else if (type == DType::i32)
-        values.data<int32_t>()[i] = static_cast<int32_t>(x * 63);
-      else
-        fail("bench_gpu has no random {}", name(type));
-    }
+    const Tensor values = random_values(type, elements);
     for (int64_t c = 0; c < copies; ++c) memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
     fill(values);
   }

@@ -1,6 +1,6 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
+// usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
 //        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS]]]]]
@@ -128,6 +128,7 @@ std::vector<std::array<int64_t, 3>> problems_of(int count, char** texts) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--tf32") rounds_to_tf32() = true, --argc, ++argv;
   const std::string what = argc > 1 ? argv[1] : "";
   try {
     if (what == "ceilings")
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(
           stderr,
-          "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | "
+          "usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX]]]]]\n");

@@ -80,6 +80,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(tensor_map_u8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
   SAME(tensor_map_f16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
   SAME(tensor_map_bf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  SAME(tensor_map_tf32, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
   SAME(tensor_map_no_interleave, CU_TENSOR_MAP_INTERLEAVE_NONE);
   SAME(tensor_map_swizzle_128, CU_TENSOR_MAP_SWIZZLE_128B);
   SAME(tensor_map_promote_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);

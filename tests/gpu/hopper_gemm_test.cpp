@@ -44,8 +44,21 @@ Trial trial(const Product& g) {
 }
 
 /// As tests/gpu/gemm_test.cpp has it: sums in float, and one unit in the last place of the result's type.
-double tolerance(DType type, int64_t k) {
-  return (type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-7 * std::sqrt(static_cast<double>(k) + 1);
+double tolerance(DType type, DType of_operands, int64_t k) {
+  return (type == DType::f32   ? 0
+          : type == DType::f16 ? 1.0 / 1024
+                               : 1.0 / 128) +
+         (of_operands == DType::f32 ? 1.0 / 1024 : 4e-7) * std::sqrt(static_cast<double>(k) + 1);
+}
+
+/// Floats may be rounded to tf32.
+std::shared_ptr<const Gpu> gpu_for(DType type) {
+  static const std::shared_ptr<const Gpu> rounding = [] {
+    auto gpu = std::make_shared<Gpu>(*test_gpu());
+    gpu->tf32 = true;
+    return gpu;
+  }();
+  return type == DType::f32 ? rounding : test_gpu();
 }
 
 class GpuHopperGemm : public ::testing::Test {
@@ -66,7 +79,8 @@ class GpuHopperGemm : public ::testing::Test {
       return 0;
     }
     const auto& p = *found;
-    const auto configs = matmul::hopper_configs(p, *test_gpu());
+    const auto gpu = gpu_for(p.type);
+    const auto configs = matmul::hopper_configs(p, *gpu);
     if (!configs) {
       ADD_FAILURE() << configs.refusal().text;
       return 0;
@@ -77,11 +91,11 @@ class GpuHopperGemm : public ::testing::Test {
     std::ranges::copy_if(*configs, std::back_inserter(all), wanted);
     for (size_t i = 0; i < std::min(most, all.size()); ++i) {
       const HopperConfig c = all[i * all.size() / std::min(most, all.size())];
-      kernels.emplace_back(c, std::async(std::launch::async, [&p, c] { return hopper_product(p, c, *test_gpu()); }));
+      kernels.emplace_back(c, std::async(std::launch::async, [&p, c, gpu] { return hopper_product(p, c, *gpu); }));
     }
     for (auto& [c, kernel] : kernels) {
       SCOPED_TRACE(matmul::print(p.problem) + " " + c.print());
-      EXPECT_LE(error(run_on_gpu(t, *kernel.get())[0], want), tolerance(t.bound.outputs[0].type, k));
+      EXPECT_LE(error(run_on_gpu(t, *kernel.get())[0], want), tolerance(t.bound.outputs[0].type, p.type, k));
       ++count;
     }
     return count;
@@ -142,6 +156,27 @@ TEST_F(GpuHopperGemm, constants_that_are_kept_as_stages) {
                         t, k, [](const HopperConfig& c) { return c.packed; }, few),
                     2u);
         }
+}
+
+TEST_F(GpuHopperGemm, floats_rounded_to_tf32) {
+  const auto all = [](const HopperConfig&) { return true; };
+  const std::string residual =
+      "(in0:f32, in1:f32, in2:f32) { %3 = add(in0, in1):f32; %4 = add(%3, in2):f32; %5 = relu(%4):f32; return %5 }";
+  for (const int64_t m : {331, 40, 7})
+    for (const int64_t k : {456, 77, 64 * 29 + 8})
+      for (const int64_t n : {328, 75}) {
+        const Shape y{m, n};
+        Product g{.type = DType::f32, .a = {m, k}, .b = {k, n}, .y = y, .k = k};
+        if (n == 328) g.program = residual, g.operands = {random_tensor(DType::f32, {n}, 3), random_tensor(DType::f32, y, 4)};
+        Trial constant = trial(g);
+        if (k % 4 != 0) constant.bound.inputs[0].strides = {80, 1};
+        constant.bound.inputs[1].constant = constant.inputs[1];
+        EXPECT_GE(expect(constant, k, all, few / 2), 2u);
+        if (k % 4 != 0) continue;
+        g.b = {n, k}, g.trans_b = true;
+        Trial computed = trial(g);
+        EXPECT_GE(expect(computed, k, all, few / 2), 2u);
+      }
 }
 
 TEST_F(GpuHopperGemm, extents_that_are_odd_behind_whole_lines) {

@@ -3,7 +3,8 @@
 //
 //   sums (M, N) += a (M, line) · b (line, N)
 //
-// A line is 128 bytes of K: 64 steps of 16 bits, 128 of 8-bit integers, which lie along K and whose sums are of 32 bits.
+// A line is 128 bytes of K: 64 steps of 16 bits; along K alone 32 of floats, which the tensor map has rounded to tf32, and 128 of
+// 8-bit integers, whose sums are of 32 bits.
 //
 // The left operand fills the instruction's side of 64 rows, the right one its columns. a is the left one; with swap b is, so
 // that few rows of a do not leave the 64 rows empty, and the sums are those of the transposed product. The groups share a tile,
@@ -83,6 +84,9 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
       if constexpr (HopperSums<TA>::has_sign) ptx::wgmma_s8_s8(sums, left, right);
       else if constexpr (swap) ptx::wgmma_s8_u8(sums, left, right);
       else ptx::wgmma_u8_s8(sums, left, right);
+    } else if constexpr (sizeof(TA) == 4) {
+      static_assert(C.a_k_major && C.b_k_major);
+      ptx::wgmma_tf32(sums, left, right);
     } else {
       constexpr int trans_left = !(swap ? C.b_k_major : C.a_k_major), trans_right = !(swap ? C.a_k_major : C.b_k_major);
       if constexpr (IsBf16<TA>::value) ptx::wgmma_bf16<trans_left, trans_right>(sums, left, right);

@@ -20,7 +20,10 @@ Views matrix_views(const CudaProblem& p) {
 }
 
 /// Elements from line to line of a transposed b.
-int64_t transposed_pitch(const CudaProblem& p) { return (p.k + 7) / 8 * 8; }
+int64_t transposed_pitch(const CudaProblem& p) {
+  const int64_t vector = 16 / bytes(p.type, 1);
+  return (p.k + vector - 1) / vector * vector;
+}
 
 /// b as the kernel reads it.
 CudaOperand b_of(const CudaProblem& p, const HopperConfig& c) {
@@ -29,16 +32,19 @@ CudaOperand b_of(const CudaProblem& p, const HopperConfig& c) {
   return b;
 }
 
-/// [K, N] of 16 bits as [N, pitch].
-Tensor transpose(const Tensor& w, int64_t k, int64_t n, int64_t pitch) {
+/// [K, N] as lines of `pitch`, each a column.
+template <class T> Tensor transpose(const CudaProblem& p, const HopperConfig& c, int64_t pitch) {
   constexpr int64_t block = 32;  // whose lines of both lie in the cache
-  Tensor t = Tensor::zeros(w.type(), {n, pitch});
-  const auto* from = static_cast<const uint16_t*>(w.raw());
-  auto* to = static_cast<uint16_t*>(t.raw());
-  for (int64_t i = 0; i < k; i += block)
-    for (int64_t j = 0; j < n; j += block)
-      for (int64_t c = j; c < std::min(n, j + block); ++c)
-        for (int64_t r = i; r < std::min(k, i + block); ++r) to[c * pitch + r] = from[r * n + c];
+  const int64_t lines = c.b_lines(p.n);
+  Tensor t = Tensor::zeros(p.weights.type(), {lines, pitch});
+  const auto* from = static_cast<const T*>(p.weights.raw());
+  auto* to = static_cast<T*>(t.raw());
+  for (int64_t i = 0; i < p.k; i += block)
+    for (int64_t j = 0; j < lines; j += block)
+      for (int64_t l = j; l < std::min(lines, j + block); ++l) {
+        const int64_t column = c.column_of(l);
+        for (int64_t r = i; r < std::min(p.k, i + block) && column < p.n; ++r) to[l * pitch + r] = from[r * p.n + column];
+      }
   return t;
 }
 
@@ -64,13 +70,17 @@ class HopperProduct final : public HopperKernel {
   HopperProduct(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu, const WalkArgument& batches)
       : HopperKernel(
             p, c, gpu,
-            {"gemm", "gemm/hopper.cuh", fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()), batches.size()}),
+            {"gemm", "gemm/hopper.cuh", fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()), batches.size(),
+             p.fused_multiply_add ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"}}),
         a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m, c.across),
-        b_(b_of(p, c), p.batch, p.type, p.n, p.k, c.tile_n, c.down),
+        b_(b_of(p, c), p.batch, p.type, c.b_lines(p.n), p.k, c.tile_n, c.down),
         batches_(batches) {
     if (c.transposed && gpu.device)
-      weights_ = gpu.weights->packed(gpu.device, p.weights, "gemm:transposed",
-                                     [&p] { return transpose(p.weights, p.k, p.n, transposed_pitch(p)); });
+      weights_ = gpu.weights->packed(gpu.device, p.weights,
+                                     c.width > 0 ? fmt::format("gemm:transposed for {}", c.width) : "gemm:transposed", [&p, &c] {
+                                       return bytes(p.type, 1) == 2 ? transpose<uint16_t>(p, c, transposed_pitch(p))
+                                                                    : transpose<uint32_t>(p, c, transposed_pitch(p));
+                                     });
     const int64_t tiles = c.tiles_n(p) * c.across;
     if (c.packed && gpu.device)
       weights_ = gpu.weights->packed(gpu.device, p.weights, fmt::format("gemm:{} stages of {}", tiles, c.tile_n),

@@ -29,7 +29,7 @@ struct HopperConfig {
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each
   int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
-  int64_t steps = tile_k;     // of K that a stage has
+  int64_t steps = tile_k;     // of K that a stage has, 128 bytes
   int64_t lines = 0;          // of windows that slide (kernels/conv/sliding.cuh): windows that a buffer has; 0: of others
   bool stay = false;          // likewise: its stages are all of K, and stay
   double taps = 1;            // these's, that a buffer is read under
@@ -52,6 +52,9 @@ struct HopperConfig {
     const int64_t cluster = cluster_blocks(), usable = cluster < 3 ? multiprocessors : multiprocessors * 9 / 10;
     return blocks * std::max<int64_t>(1, usable / cluster) * cluster;
   }
+  /// b's lines along K where they lie side by side for lanes of `width` columns, and the column that one is, or beyond all of them.
+  int64_t b_lines(int64_t columns) const;
+  int64_t column_of(int64_t line) const;
   /// Of y, or of patches of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/cuda.h"
+#include "kernels/conv/walked.h"
 #include "ops/matmul/cuda_hopper.h"
 
 namespace smelt::ops::matmul {
@@ -128,6 +129,22 @@ int64_t lane_columns(const CudaProblem& p, int64_t tile_n) {
   return width;
 }
 
+/// wgmma reads lines that run along M or N of 16-bit types alone.
+bool along_k_only(const CudaProblem& p) { return bytes(p.type, 1) != 2; }
+
+std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
+  if (p.type == DType::f32 && !gpu.tf32) return refuse(Reason::wrong_type, "a product of f32 that may not be rounded to tf32");
+  const bool floats = p.type == DType::f16 || p.type == DType::bf16 || p.type == DType::f32;
+  if (!floats && !(integers(p) && p.type_b == DType::i8))
+    return refuse(Reason::wrong_type, "a product of {} and {}, this one multiplies f16, bf16, f32 as tf32, and 8 bits by i8",
+                  smelt::name(p.type), smelt::name(p.type_b));
+  if (p.row_sums)
+    return refuse(Reason::wrong_value, "the right operand's zero points times the rows' sums, which it does not take");
+  if (along_k_only(p) && !(p.a.k_major && (p.b.k_major || p.weights.valid())))
+    return refuse(Reason::wrong_layout, "an operand's lines do not run along K, which those of {} must", smelt::name(p.type));
+  return std::nullopt;
+}
+
 /// Why a tensor map cannot describe an operand.
 std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch,
                                int64_t element) {
@@ -244,6 +261,14 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
   return kinds;
 }
 
+int64_t HopperConfig::b_lines(int64_t columns) const { return width > 0 ? divide_up(columns, 4 * width) * (4 * width) : columns; }
+
+int64_t HopperConfig::column_of(int64_t line) const {
+  if (width == 0) return line;
+  const int64_t part = 4 * width;
+  return line / part * part + kernels::walked_channel(static_cast<int>(line % part), static_cast<int>(width));
+}
+
 int64_t HopperConfig::tiles_m(const CudaProblem& p) const { return divide_up(divide_up(p.m, tile_m), down); }
 
 int64_t HopperConfig::tiles_n(const CudaProblem& p) const { return divide_up(divide_up(p.n, tile_n), across); }
@@ -340,13 +365,14 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu) {
   if (gpu.info.major != 9)
     return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", gpu.info.major, gpu.info.minor);
-  if (p.type != DType::f16 && p.type != DType::bf16 && !(integers(p) && p.type_b == DType::i8 && p.a.k_major && p.b.k_major))
-    return refuse(Reason::wrong_type, "a product of {}, this one multiplies f16 and bf16", smelt::name(p.type));
+  if (auto why = rejects_types(p, gpu)) return *why;
   if (p.k == 0) return refuse(Reason::wrong_shape, "K = 0");
   if (auto why = rejects(p.a, "a", p.m, p.k, p.batch, bytes(p.type, 1))) return *why;
-  if (auto why = rejects(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1))) return *why;
+  const bool laid_anew = along_k_only(p) && !p.b.k_major;  // by the build
+  if (auto why = rejects(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1)); why && !laid_anew) return *why;
   static const std::vector<TileShape> tiles = every_tile();
   const After whole(p, 0);
+  const bool along_k = along_k_only(p);
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
@@ -354,14 +380,17 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
     if (!t.swap && p.m <= t.m / 2) continue;
     for (const bool transposed : {false, true}) {
       // Chunks of 64 columns are copied whole: a tile of others takes less where b's lines run along K.
-      if (transposed && (!p.weights.valid() || t.swap || t.n % 64 == 0)) continue;
+      if (transposed && (!p.weights.valid() || (along_k ? p.b.k_major : t.swap || t.n % 64 == 0))) continue;
+      if (!transposed && along_k && !p.b.k_major) continue;
       HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
       c.transposed = transposed, c.gated = p.gated, c.packed = t.packed, c.steps = line_bytes / bytes(p.type, 1);
       // Of up to 8 rows packed tiles are no faster, and the weights would take memory twice where another kernel reads them.
-      if (c.packed && (integers(p) || !p.weights.valid() || p.m <= 8)) continue;
+      if (c.packed && (along_k || !p.weights.valid() || p.m <= 8)) continue;
       // Of integers wgmma has no such widths.
       if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
-      if (integers(p) && !c.swap) c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
+      // b's lines may lie in any order where they are laid so by the build.
+      if (!c.swap && (integers(p) || (along_k && transposed)))
+        c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
       const After after = c.width > 0 ? After(p, c.width) : whole;
       if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.

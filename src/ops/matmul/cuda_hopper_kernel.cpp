@@ -85,7 +85,10 @@ OperandMatrices::OperandMatrices(const CudaOperand& o, const Shape& extents) : b
 }
 
 abi::TensorMapType tensor_map_type(DType type) {
-  return type == DType::f16 ? abi::tensor_map_f16 : type == DType::bf16 ? abi::tensor_map_bf16 : abi::tensor_map_u8;
+  return type == DType::f16    ? abi::tensor_map_f16
+         : type == DType::bf16 ? abi::tensor_map_bf16
+         : type == DType::f32  ? abi::tensor_map_tf32
+                               : abi::tensor_map_u8;
 }
 
 OperandMap::OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box,
@@ -100,7 +103,7 @@ OperandMap::OperandMap(const CudaOperand& o, const Shape& batch, DType type, int
   // The step of an axis of extent 1 is never taken, but must be one.
   steps_[0] = lines == 1 ? whole(inner) : static_cast<uint64_t>(step * element);
   steps_[1] = all.count == 1 ? whole(inner) : static_cast<uint64_t>(all.step * element);
-  box_[0] = line, box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / sharing), box_[2] = 1;
+  box_[0] = static_cast<uint32_t>(line), box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / sharing), box_[2] = 1;
 }
 
 void OperandMap::encode(kernels::TensorMap& map, const void* address) const {

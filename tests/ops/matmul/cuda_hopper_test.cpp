@@ -30,13 +30,44 @@ std::string refusal_of(const Trial& t, std::string_view arch = "sm_90a") {
   return found ? "offered" : found.refusal().text;
 }
 
-TEST(HopperConfigs, are_of_hopper_alone_and_of_16_bits) {
+TEST(HopperConfigs, are_of_hopper_alone) {
   EXPECT_TRUE(configs_of(product_of(DType::f16, 512, 512, 512)));
   EXPECT_TRUE(configs_of(product_of(DType::bf16, 512, 512, 512)));
   for (const char* arch : {"sm_80", "sm_89", "sm_100a", "sm_120a"})
     EXPECT_TRUE(refusal_of(product_of(DType::f16, 512, 512, 512), arch).starts_with("wgmma is Hopper's alone (9.0), this is "))
         << arch;
-  EXPECT_EQ(refusal_of(product_of(DType::f32, 512, 512, 512)), "a product of f32, this one multiplies f16 and bf16");
+}
+
+TEST(HopperConfigs, take_floats_that_may_be_rounded_whose_lines_can_run_along_k) {
+  EXPECT_EQ(refusal_of(product_of(DType::f32, 512, 512, 512)), "a product of f32 that may not be rounded to tf32");
+  Gpu rounding = *gpu_of_arch("sm_90a");
+  rounding.tf32 = true;
+  const auto configs_on = [&](Trial t) {
+    t.bound.node = &t.node;
+    return hopper_configs(*cuda_problem(t.bound), rounding);
+  };
+  const auto computed = configs_on(product_of(DType::f32, 512, 512, 512));
+  ASSERT_FALSE(computed);
+  EXPECT_EQ(computed.refusal().text, "an operand's lines do not run along K, which those of f32 must");
+  Trial constant = product_of(DType::f32, 512, 512, 512);
+  constant.bound.inputs[1].constant = Tensor::empty(DType::f32, {512, 512});
+  const auto configs = configs_on(std::move(constant));
+  ASSERT_TRUE(configs);
+  for (const HopperConfig& c : *configs) {
+    EXPECT_TRUE(c.transposed) << c.print();
+    EXPECT_EQ(c.steps, 32) << c.print();
+  }
+}
+
+TEST(HopperConfigs, lay_lines_along_k_so_that_each_column_has_one) {
+  for (const int64_t width : {0, 2, 4, 8, 16})
+    for (const int64_t n : {1, 63, 64, 200}) {
+      HopperConfig c;
+      c.width = width;
+      std::vector<int> lines(static_cast<size_t>(c.b_lines(n)));
+      for (int64_t l = 0; l < c.b_lines(n); ++l) ++lines.at(static_cast<size_t>(c.column_of(l)));
+      EXPECT_TRUE(std::ranges::all_of(lines, [](int count) { return count == 1; })) << width << " " << n;
+    }
 }
 
 TEST(HopperConfigs, are_refused_with_the_number_that_a_tensor_map_does_not_take) {

@@ -117,7 +117,18 @@ template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
 SMELT_WIDTHS(SMELT_PRODUCTS)
 SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCTS)
 
-// The same of 32 steps of K of 8-bit integers, whose lines run along K.
+// The same of 8 steps of K of floats whose last 13 bits are not read, and of 32 of 8-bit integers; their lines run along K.
+
+#define SMELT_PRODUCT_OF_TF32(n, count, a, b, c, numbers, ...)                                                                \
+  __device__ __forceinline__ void wgmma_tf32(float (&d)[count], u64 left, u64 right) {                                        \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" numbers "}, %" #count ", %" #a ", p, 1, 1;}\n"   \
+                 : __VA_ARGS__                                                                                                \
+                 : "l"(left), "l"(right));                                                                                    \
+  }
+SMELT_WIDTHS(SMELT_PRODUCT_OF_TF32)
+SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_TF32)
+#undef SMELT_PRODUCT_OF_TF32
 
 #define SMELT_INTEGERS(name, types, n, count, a, b, c, numbers, ...)                                                          \
   __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right) {                                                 \

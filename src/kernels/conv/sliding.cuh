@@ -10,7 +10,7 @@
 //   image      (buffers) of (Lines, 128 bytes)    pixels of a phase, of a chunk of their channels
 //   weights    (stages) of (TileN, 128 bytes)     a tap's, of that chunk
 //
-// One warp brings pixels, another weights. Where a tile has all channels of y and memory all of their weights, these stay (Resident).
+// One warp brings pixels, another weights.
 #pragma once
 
 #include "gemm/hopper.cuh"
@@ -18,15 +18,14 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-template <class TA, HopperTileConfig C, int Lines, bool Resident, class TB = TA> struct SlidingTile : HopperTile<TA, C, TB> {
+template <class TA, HopperTileConfig C, int Lines, class TB = TA> struct SlidingTile : HopperTile<TA, C, TB> {
   using Base = HopperTile<TA, C, TB>;
   using Rows = SlidingWindows;
   using Base::d, Base::rows, Base::swap, Base::columns, Base::tile_m, Base::tile_n, Base::tile_k, Base::threads, Base::group_of_tile,
-      Base::lane, Base::groups, Base::registers;
-  static_assert(C.a_k_major && C.b_k_major && !C.alternate && !C.b_packed && C.across == 1 && C.down == 1);
+      Base::lane, Base::groups;
+  static_assert(C.a_k_major && C.b_k_major && !C.alternate && !C.b_packed && C.across == 1 && C.down == 1 && C.registers == 0);
   static_assert(Lines % 8 == 0 && Lines >= tile_m && Lines <= 1024 && tile_n % 8 == 0);
-  static constexpr int block_threads = threads + (registers ? 128 : 64), buffers = 2, stages = C.stages;
-  static constexpr bool resident = Resident;                                // stages: all of K
+  static constexpr int block_threads = threads + 64, buffers = 2, stages = C.stages;
   static constexpr int buffer_bytes = Lines * 128, stage_bytes = tile_n * 128;
   // Behind the stages: full and empty of each buffer, then of each stage.
   static constexpr int weights = buffers * buffer_bytes, barriers = weights + stages * stage_bytes;
@@ -63,7 +62,7 @@ template <class TA, HopperTileConfig C, int Lines, bool Resident, class TB = TA>
     do {
       const bool begins = (row | column) == 0;                              // a phase
       if (begins) wait_for_phase(full_image(ring, image.stage), image.phase);
-      wait_for_phase(full(ring, at.stage), resident ? 0 : at.phase);
+      wait_for_phase(full(ring, at.stage), at.phase);
       const u64 pixels = first + static_cast<u64>(image.stage * (buffer_bytes >> 4)) + of_tap;
       const u64 filters = weights_at + static_cast<u64>(at.stage * (stage_bytes >> 4));
       const u64 left = swap ? filters : pixels, right = swap ? pixels : filters;
@@ -76,7 +75,7 @@ template <class TA, HopperTileConfig C, int Lines, bool Resident, class TB = TA>
       // The products of the step before are done, those of this one are on their way.
       ptx::wgmma_wait_group<1>();
       if (t > 0) {
-        if constexpr (!resident) release(empty(ring, before));
+        release(empty(ring, before));
         if (begins) release(empty_image(ring, image_before));
       }
       before = at.stage, image_before = image.stage;
@@ -92,7 +91,7 @@ template <class TA, HopperTileConfig C, int Lines, bool Resident, class TB = TA>
       }
     } while (++t < steps);
     ptx::wgmma_wait_group<0>();
-    if constexpr (!resident) release(empty(ring, before));
+    release(empty(ring, before));
     release(empty_image(ring, image_before));
 #pragma unroll
     for (int i = 0; i < rows; ++i)
@@ -174,7 +173,7 @@ __device__ __forceinline__ void copy_weights(const SlidingConvArgs<Segments>& ar
         });
       before += w.taps[0] * w.taps[1] * chunks;
     }
-    if constexpr (!Plan::persistent || Tile::resident) break;
+    if constexpr (!Plan::persistent) break;
   }
 }
 
@@ -210,18 +209,14 @@ __device__ __forceinline__ void sliding_block(const WithEpilogue<Args, Epilogue>
   }
   __syncthreads();
   if (threadIdx.x < Tile::threads) {
-    if constexpr (Tile::registers) ptx::setmaxnreg_inc<Tile::registers>();
     wait_for_kernels_before();
     slide_and_finish<Tile, Plan>(args, shared + beyond, ring);
-  } else {
-    if constexpr (Tile::registers) ptx::setmaxnreg_dec<24>();
-    if (threadIdx.x == Tile::threads) {
-      wait_for_kernels_before();
-      copy_pixels<Tile, Plan>(args.args, ring);
-    } else if (threadIdx.x == Tile::threads + 32) {
-      if (!args.args.gemm.b_ahead) wait_for_kernels_before();
-      copy_weights<Tile, Plan>(args.args, ring);
-    }
+  } else if (threadIdx.x == Tile::threads) {
+    wait_for_kernels_before();
+    copy_pixels<Tile, Plan>(args.args, ring);
+  } else if (threadIdx.x == Tile::threads + 32) {
+    if (!args.args.gemm.b_ahead) wait_for_kernels_before();
+    copy_weights<Tile, Plan>(args.args, ring);
   }
 }
 

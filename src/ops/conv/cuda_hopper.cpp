@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/value_of.h"
 #include "ops/conv/cuda_hopper_windows.h"
 #include "ops/matmul/cuda_hopper_kernel.h"
 
@@ -22,7 +23,7 @@ class HopperConv final : public matmul::HopperKernel {
         windows_(hopper_windows(p)),
         sliding_(c.lines > 0),
         b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down) {
-    const WindowsProblem begins = sliding_ ? *sliding_windows(p) : p;
+    const WindowsProblem begins = sliding_ ? value_of(sliding_windows(p), "windows that slide") : p;
     if (sliding_) slide_ = sliding_argument(p, begins);
     for (const ImageSegment& s : p.segments) {
       chunks_.push_back(hopper_chunks(p, s));
@@ -94,7 +95,8 @@ matmul::CudaProblem sliding_product(matmul::CudaProblem product, const WindowsPr
 std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product,
                                     const HopperConfig& c) {
   if (p.matrix) return matmul::hopper_product(product, c, *r.gpu);
-  if (c.lines > 0) return std::make_unique<HopperConv>(r, p, sliding_product(product, *sliding_windows(p)), c);
+  if (c.lines > 0)
+    return std::make_unique<HopperConv>(r, p, sliding_product(product, value_of(sliding_windows(p), "windows that slide")), c);
   return std::make_unique<HopperConv>(r, p, product, c);
 }
 

@@ -31,7 +31,6 @@ struct HopperConfig {
   int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
   int64_t steps = tile_k;     // of K that a stage has, 128 bytes
   int64_t lines = 0;          // of windows that slide (kernels/conv/sliding.cuh): windows that a buffer has; 0: of others
-  bool stay = false;          // likewise: its stages are all of K, and stay
   double taps = 1;            // these's, that a buffer is read under
 
   static constexpr int64_t tile_k = 64, line_bytes = 128;  // tile_k: of 16 bits
@@ -65,7 +64,7 @@ struct HopperConfig {
   int64_t shared_bytes(const CudaProblem& p) const;
   /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b transposed) behind the tile, "a"
   /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share ("+b4": four), "c4" instead of
-  /// "k4" where the splits are a cluster, "l256" at the end where windows slide, "w" where weights stay.
+  /// "k4" where the splits are a cluster, "l256" at the end where windows slide.
   std::string print() const;
 };
 

@@ -279,7 +279,7 @@ int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
 }
 
 int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
-  if (lines > 0) return stage_bytes(p) - (stay ? tile_n * line_bytes : 0);
+  if (lines > 0) return stage_bytes(p);
   return operand_bytes(tile_m, p.a.k_major) / across + operand_bytes(tile_n, b_k_major(p)) / down;
 }
 
@@ -306,7 +306,7 @@ std::string HopperConfig::print() const {
                                   : "",
                      packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
                      shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits,
-                     lines > 0 ? fmt::format(" l{}{}", lines, stay ? "w" : "") : "");
+                     lines > 0 ? fmt::format(" l{}", lines) : "");
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
@@ -315,8 +315,7 @@ std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
       "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}{}>",
       c.lines > 0 ? "SlidingTile" : "HopperTile", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
       c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
-      c.lines > 0 ? fmt::format(", {}, {}", c.lines, c.stay) : "",
-      p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
+      c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
@@ -409,6 +408,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
 }
 
 std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, double taps_of_a_buffer, int64_t reach) {
+  const After after(p, 0);
+  if (!after.in_registers) return {};  // integers neither: no faster so
   std::vector<TileShape> tiles;
   for (const int64_t n : {64, 96, 128, 160, 192, 256}) tiles.push_back({128, n, 2, 1});
   for (const int64_t n : {64, 96, 128, 160}) tiles.push_back({192, n, 3, 1});
@@ -420,14 +421,8 @@ std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, 
   for (const TileShape& t : tiles) {
     if (p.m <= t.m || p.n + 63 < t.n) continue;
     HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap};
-    // Programs over integers want more registers than 384 threads may have.
-    if (integers(p) && t.m * t.n >= 128 * 256 && t.groups == 2) c.registers = 240;
-    c.steps = line_bytes / bytes(p.type, 1), c.taps = taps_of_a_buffer, c.lines = divide_up(t.m + reach, 8) * 8;
-    if (integers(p)) c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
-    const After after(p, c.width);
-    if (integers(p) ? c.swap : !after.in_registers) continue;
-    if (!integers(p)) c.finishing = Finishing::in_registers;
-    c.columns_bytes = after.columns_bytes(c.tile_n);
+    c.taps = taps_of_a_buffer, c.lines = divide_up(t.m + reach, 8) * 8;
+    c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.tile_n);
     constexpr int64_t most_lines = 1024;  // of a tensor map's box
     if (c.lines > most_lines || !fill_shared(p, after, c, gpu) || c.stages < 3) continue;
     const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;
@@ -435,10 +430,6 @@ std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, 
       ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
       if (c.persistent || !several) break;
     }
-    if (!several || divide_up(p.n, c.tile_n) > 1) continue;
-    c.stay = true, c.stages = divide_up(p.k, c.steps);
-    while (c.buffers > 1 && c.shared_bytes(p) > resident_shared(gpu, c.blocks)) --c.buffers;
-    if (c.shared_bytes(p) <= resident_shared(gpu, c.blocks)) ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
   }
   std::ranges::stable_sort(ranked, {}, &std::pair<double, HopperConfig>::first);
   std::vector<HopperConfig> found;

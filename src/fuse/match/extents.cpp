@@ -250,9 +250,10 @@ std::optional<std::vector<Extent>> Analysis::values(ValueId v) {
   if (v == ValueId::none) return {};
   const Value& value = g_.value(v);
   if (value.is_constant()) {
-    if (!is_integer(value.constant.type()) || value.constant.rank() > 1) return {};
+    const Tensor& c = value.constant;
+    if (!is_integer(c.type()) || c.rank() > 1 || c.size() > static_cast<int64_t>(max_values)) return {};
     std::vector<Extent> e;
-    for (int64_t i : value.constant.to_ints()) e.push_back(Extent::of(i));
+    for (int64_t i : c.to_ints()) e.push_back(Extent::of(i));
     return e;
   }
   if (value.producer == NodeId::none) return {};
@@ -295,7 +296,7 @@ std::optional<std::vector<Extent>> Analysis::computed_values(NodeId id) {
   }
   if (n.is("Gather")) {
     auto e = values(n.in(0));
-    if (!e || !g_.value(n.in(1)).is_constant()) return {};
+    if (!e || !g_.value(n.in(1)).is_constant() || g_.constant(id, 1).size() > static_cast<int64_t>(max_values)) return {};
     std::vector<Extent> r;
     for (int64_t i : g_.constant(id, 1).to_ints()) {
       if (i < 0) i += static_cast<int64_t>(e->size());

@@ -175,7 +175,8 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(
           stderr,
-          "usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | "
+          "usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms "
+          "[FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX]]]]]\n");

@@ -111,7 +111,12 @@ struct alignas(128) TensorMap {
   uint64_t words[16] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
-enum TensorMapType : int { tensor_map_u8 = 0, tensor_map_f16 = 6, tensor_map_bf16 = 9, tensor_map_tf32 = 11 };  // CUtensorMapDataType
+enum TensorMapType : int {
+  tensor_map_u8 = 0,
+  tensor_map_f16 = 6,
+  tensor_map_bf16 = 9,
+  tensor_map_tf32 = 11
+};  // CUtensorMapDataType
 enum TensorMapInterleave : int { tensor_map_no_interleave = 0 };
 enum TensorMapSwizzle : int { tensor_map_swizzle_128 = 3 };
 enum TensorMapPromotion : int { tensor_map_promote_256 = 3 };  // CUtensorMapL2promotion, bytes

@@ -19,6 +19,17 @@ std::string compact(const Shape& s) {
   return same && !s.empty() ? std::to_string(s[0]) : fmt::format("{}", fmt::join(s, "x"));
 }
 
+/// An image that is little more than padding is read where it lies: a copy could be larger than any memory.
+bool is_mostly_padding(const Problem& p) {
+  double image = 1, padded = 1;
+  for (size_t a = 0; a < 2; ++a) {
+    const auto extent = static_cast<double>(p.x[0].shape[a + 2]);
+    image *= extent;
+    padded *= extent + static_cast<double>(p.pad_begin[a]) + static_cast<double>(p.pad_end[a]);
+  }
+  return padded > 16 * image + 65536;
+}
+
 }  // namespace
 
 int64_t Problem::channels() const {
@@ -107,7 +118,7 @@ Problem problem(const BoundNode& b) {
 bool copies_with_padding(const Problem& p) {
   constexpr int64_t few_channels = 4;
   return !p.transposed && p.spatial() == 2 && p.group == 1 && p.channels() <= few_channels && p.x.size() == 1 &&
-         p.x[0].upsample == 1 && p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1);
+         p.x[0].upsample == 1 && p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1) && !is_mostly_padding(p);
 }
 
 }  // namespace smelt::ops::conv

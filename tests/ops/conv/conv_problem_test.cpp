@@ -53,5 +53,21 @@ TEST(ConvProblem, counts_the_taps_inside_the_image) {
   EXPECT_DOUBLE_EQ(p.inside(), static_cast<double>(inside) / (20.0 * 4 * 3 * 4));
 }
 
+TEST(ConvProblem, copies_no_image_that_is_mostly_padding) {
+  conv::Problem p;
+  p.x = {{{1, 3, 224, 224}}};
+  p.w = {64, 3, 7, 7};
+  p.stride = {2, 2};
+  p.dilation = {1, 1};
+  p.pad_begin = p.pad_end = {3, 3};
+  p.y = {1, 64, 112, 112};
+  EXPECT_TRUE(conv::copies_with_padding(p));
+  p.x = {{{1, 3, 5, 5}}};
+  EXPECT_TRUE(conv::copies_with_padding(p));
+  p.stride = {int64_t{1} << 28, int64_t{1} << 28};
+  p.pad_begin = p.pad_end = {int64_t{1} << 30, int64_t{1} << 30};  // the copy's bytes are beyond 64 bits
+  EXPECT_FALSE(conv::copies_with_padding(p));
+}
+
 }  // namespace
 }  // namespace smelt::ops

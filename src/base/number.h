@@ -35,6 +35,9 @@ template <std::convertible_to<int64_t>... N> int64_t checked_sum(N... terms) {
   return n;
 }
 
+/// a / b, rounded up; a >= 0, b > 0, and a + b within int64_t.
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// Truncates toward zero. Beyond T's range the nearest end of it; NaN gives the lowest value, as x86 converts it to int64_t.
 template <std::integral T = int64_t> T truncated(double v) {
   using Limits = std::numeric_limits<T>;

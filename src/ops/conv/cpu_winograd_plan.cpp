@@ -1,4 +1,5 @@
 #include "ops/conv/cpu_winograd_plan.h"
+#include "base/number.h"
 
 #include <algorithm>
 
@@ -8,7 +9,6 @@ namespace {
 using igemm::tile_columns;
 using igemm::tile_rows;
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 }  // namespace

@@ -6,13 +6,12 @@
 #include <cstring>
 #include <optional>
 
+#include "base/number.h"
 #include "kernels/common/swizzle.h"
 #include "ops/conv/int8_problem.h"
 
 namespace smelt::ops::conv {
 namespace {
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Where byte `byte` of line `line` lies in a stage.
 int64_t in_stage(int64_t line_bytes, int64_t line, int64_t byte) {

@@ -2,6 +2,7 @@
 // where all rows share them.
 #include <fmt/core.h>
 
+#include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/convert.h"
@@ -13,8 +14,6 @@ namespace smelt::ops::matmul {
 namespace {
 
 const BlockTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::block_product_table() : base::block_product_table(); }
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class BlockRows final : public Kernel {
  public:

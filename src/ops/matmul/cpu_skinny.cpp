@@ -3,6 +3,7 @@
 // product with one column the operands change places: its right one is the row then.
 #include <fmt/core.h>
 
+#include "base/number.h"
 #include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/cpu/convert.h"
@@ -76,7 +77,6 @@ class SkinnyProduct final : public Kernel {
   }
 
  private:
-  static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
   bool copies_rows() const { return rows_type_ != DType::f32 || alpha_ != 1; }
   int64_t rows_bytes() const { return copies_rows() ? aligned(m_ * k_ * 4) : 0; }
   int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }

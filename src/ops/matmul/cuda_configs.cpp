@@ -1,4 +1,5 @@
 #include "ops/matmul/cuda_configs.h"
+#include "base/number.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +10,6 @@ namespace smelt::ops::matmul {
 namespace {
 
 using Unit = CudaConfig::Unit;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // tile, warps, stages; tile_k in bytes of a line, so that one list serves all element types
 struct Shape4 {

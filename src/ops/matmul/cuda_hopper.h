@@ -54,7 +54,9 @@ struct HopperConfig {
   /// b's lines along K where they lie side by side for lanes of `width` columns, and the column that one is, or beyond all of them.
   int64_t b_lines(int64_t columns) const;
   int64_t column_of(int64_t line) const;
-  /// Of y, or of patches of tiles where blocks have those.
+  /// Of y, of all batches.
+  int64_t tiles(const CudaProblem& p) const;
+  /// Of y along an axis, or of patches of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;
   /// Where windows slide, with a tap's share of the pixels.

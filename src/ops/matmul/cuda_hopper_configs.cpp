@@ -1,9 +1,7 @@
-#include <fmt/format.h>
-
+// What Hopper's kernel can run of a product: the tiles, and the ways in which blocks have them, the best guess first.
 #include <algorithm>
 
-#include "expr/cuda.h"
-#include "kernels/conv/walked.h"
+#include "base/number.h"
 #include "ops/matmul/cuda_hopper.h"
 
 namespace smelt::ops::matmul {
@@ -12,40 +10,10 @@ namespace {
 using Finishing = kernels::HopperFinishing;
 using Kind = kernels::HopperOperandKind;
 
-constexpr int64_t chunk_bytes = 8192, tensor_map_step = 16, line_bytes = HopperConfig::line_bytes;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// HopperOperand::bytes.
-int64_t operand_bytes(int64_t extent, bool k_major) {
-  return k_major ? extent * line_bytes : divide_up(extent, 64) * chunk_bytes;
-}
-
-/// HopperTile::exchange_bytes.
-int64_t exchange_bytes(const HopperConfig& c) {
-  const int64_t columns = c.tile_n;
-  const int64_t part = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : columns % 16 == 0 ? 16 : 8;
-  return 8 * (c.swap ? 20 : part + 8) * 4;
-}
-
-/// Of all batches.
-int64_t tiles_of(const CudaProblem& p, const HopperConfig& c) {
-  return divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches();
-}
+constexpr int64_t tensor_map_step = 16, line_bytes = HopperConfig::line_bytes;
 
 /// Parts of a team's results that are staged one after the other (HopperFinish::parts).
 int64_t staged_parts(const HopperConfig& c) { return c.rows() * (c.swap ? 1 : divide_up(c.columns() / (c.gated ? 2 : 1), 64)); }
-
-/// HopperFinish::bytes.
-int64_t staging_bytes(const HopperConfig& c) {
-  return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
-}
-
-/// SlidingTile::ring_bytes.
-int64_t sliding_bytes(const HopperConfig& c) {
-  constexpr int64_t buffers = 2;
-  return (buffers * c.lines + c.stages * c.tile_n) * line_bytes + divide_up(16 * (buffers + c.stages), 128) * 128;
-}
 
 bool integers(const CudaProblem& p) { return p.type == DType::i8 || p.type == DType::u8; }
 
@@ -198,7 +166,7 @@ constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
 
 /// The configuration, and with k split. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
-  const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.steps);
+  const int64_t count = c.tiles(p), steps = divide_up(p.k, c.steps);
   std::vector<HopperConfig> ways{c};
   if (c.alternate || c.registers > 0 || c.gated) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
@@ -220,10 +188,10 @@ std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const
 /// A tile with K split or not, blocks that share operands or not, over several tiles or one; each with its guess.
 void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu,
               std::vector<std::pair<double, HopperConfig>>& ranked) {
-  const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;  // for a block, where persistent
+  const bool several = c.tiles(p) > c.blocks * gpu.info.multiprocessors;  // for a block, where persistent
   for (HopperConfig& s : splits(p, after, c, gpu)) {
     // Where no multiprocessor has two blocks of 64 rows, one takes all of its shared memory.
-    const bool two = tiles_of(p, s) * s.splits > gpu.info.multiprocessors;
+    const bool two = s.tiles(p) * s.splits > gpu.info.multiprocessors;
     if (!s.swap && s.tile_m == 64 && s.groups == 1 && two != (s.blocks == 2)) continue;
     for (const auto& [across, down] : patches) {
       s.across = across, s.down = down;
@@ -231,7 +199,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
       // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
       if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
       // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.
-      if (s.patch() > 2 && tiles_of(p, s) * s.splits > s.resident(gpu.info.multiprocessors)) continue;
+      if (s.patch() > 2 && s.tiles(p) * s.splits > s.resident(gpu.info.multiprocessors)) continue;
       s.persistent = false;
       if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
       s.persistent = true;
@@ -259,106 +227,6 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
     kinds.push_back(kind);
   }
   return kinds;
-}
-
-int64_t HopperConfig::b_lines(int64_t columns) const { return width > 0 ? divide_up(columns, 4 * width) * (4 * width) : columns; }
-
-int64_t HopperConfig::column_of(int64_t line) const {
-  if (width == 0) return line;
-  const int64_t part = 4 * width;
-  return line / part * part + kernels::walked_channel(static_cast<int>(line % part), static_cast<int>(width));
-}
-
-int64_t HopperConfig::tiles_m(const CudaProblem& p) const { return divide_up(divide_up(p.m, tile_m), down); }
-
-int64_t HopperConfig::tiles_n(const CudaProblem& p) const { return divide_up(divide_up(p.n, tile_n), across); }
-
-int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
-  if (lines > 0) return (tile_n + static_cast<int64_t>(static_cast<double>(lines) / taps)) * line_bytes;
-  return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, b_k_major(p));
-}
-
-int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
-  if (lines > 0) return stage_bytes(p);
-  return operand_bytes(tile_m, p.a.k_major) / across + operand_bytes(tile_n, b_k_major(p)) / down;
-}
-
-int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
-  const int64_t ring =
-      1024 + (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
-  switch (finishing) {
-    case Finishing::in_registers: return ring + staging_bytes(*this);
-    case Finishing::side_by_side: return ring + groups * columns_bytes;
-    case Finishing::split_by_cluster: return ring;
-    case Finishing::by_fours:
-    case Finishing::split_by_memory: break;
-  }
-  return ring + 4 * groups * exchange_bytes(*this);
-}
-
-std::string HopperConfig::print() const {
-  const auto shared = [](std::string_view name, int64_t blocks) {
-    return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
-  };
-  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}{}", tile_m, tile_n, steps,
-                     swap         ? " swap"
-                     : transposed ? " t"
-                                  : "",
-                     packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
-                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits,
-                     lines > 0 ? fmt::format(" l{}", lines) : "");
-}
-
-std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
-  return fmt::format(
-      "{}<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}{}>",
-      c.lines > 0 ? "SlidingTile" : "HopperTile", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
-      c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
-      c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
-}
-
-// The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
-// bytes on their way later to 5,800 of 76 problems, so that what is fastest stands among the first.
-double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
-  const auto real = [](int64_t n) { return static_cast<double>(n); };
-  const device::cuda::DeviceInfo& i = gpu.info;
-  const int64_t all = std::max(1, i.multiprocessors), multiprocessors = c.resident(all) / c.blocks;
-  const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
-  const int64_t count = tiles_of(p, c) * c.splits;
-  const int64_t steps = divide_up(divide_up(p.k, c.steps), c.splits), stage = c.stage_bytes(p);
-  const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
-  const double area = real(c.tile_m * c.tile_n);
-
-  // Clocks of 64 steps of K on one multiprocessor: of the tensor cores, of shared memory, which gives both operands and takes
-  // what the copies bring, and of the copies' way.
-  const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
-  const double read = 16 + columns / 4;
-  const double step = std::max({4 * blocks_of_64 * std::max(columns / 2, read) / 0.962,
-                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128), real(stage) / 67.4});
-  // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
-  const double end = 416 + area / real(c.sharing()) / 2.75;
-  const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);
-  const double compute = (real(each) * (real(steps) * step + beside) + (c.alternate ? end : 0)) / clocks_a_us;
-
-  // Bytes a clock and multiprocessor: of convolutions all have tiles at once, and read the same pixels again and again.
-  const double l2 = p.image_bytes > 0 ? 34 : 44;
-  const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (l2 * real(all) * clocks_a_us);
-  const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
-  const double flying = real(std::min(count, multiprocessors) * together * std::min(c.stages - 1, steps) * stage);  // bytes
-  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.14);  // for so many us each
-  const double longest = std::max({compute, from_l2, memory});
-
-  double us = 2.15 + longest + 0.163 * (compute + from_l2 + memory - longest);
-  if (c.patch() > 1 && !c.cluster()) us += c.patch() == 2 ? 0.79 : 0.16;
-  if (c.cluster()) {
-    // Many clusters begin late; sums go from block to block.
-    us += 0.3 + 0.81 * real(count) / real(multiprocessors * together);
-    us += area * 4 * real(c.splits - 1) / real(c.splits) / (20.3 * clocks_a_us) * real(each) / real(together);
-  } else if (c.splits > 1) {
-    us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
-  }
-  return c.packed ? 0.95 * us : us;
 }
 
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu) {
@@ -425,7 +293,7 @@ std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, 
     c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.tile_n);
     constexpr int64_t most_lines = 1024;  // of a tensor map's box
     if (c.lines > most_lines || !fill_shared(p, after, c, gpu) || c.stages < 3) continue;
-    const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;
+    const bool several = c.tiles(p) > c.blocks * gpu.info.multiprocessors;
     for (c.persistent = false;; c.persistent = true) {
       ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
       if (c.persistent || !several) break;

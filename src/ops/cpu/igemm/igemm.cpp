@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
@@ -9,7 +10,6 @@
 namespace smelt::ops::igemm {
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /// Columns of the panel that begins at column n0.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/parallel.h"
@@ -15,7 +16,6 @@ constexpr int64_t most_rows = 96;        // of a task, whose part of `depth` col
 constexpr int64_t least_work = 1 << 16;  // of a task, in products
 constexpr int64_t columns_of_few = 512;  // of y, which stay in the L1 cache while the rows of b go by
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 const char* at(const void* data, int64_t element, int64_t size) { return static_cast<const char*>(data) + element * size; }
 char* at(void* data, int64_t element, int64_t size) { return static_cast<char*>(data) + element * size; }
 

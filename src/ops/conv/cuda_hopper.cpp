@@ -129,9 +129,9 @@ void offer_hopper(const SharedRequest& r, Offer& offer) {
   auto configs = windows_configs(*p, *product, *own->gpu);
   if (!configs) return offer.refuse("hopper", configs.refusal());
   // Some of both: their guesses err by more than they differ.
-  const auto slide = std::ranges::stable_partition(*configs, [](const HopperConfig& c) { return c.lines == 0; });
-  std::vector<HopperConfig> offered = matmul::hopper_offered({configs->begin(), slide.begin()}, most_candidates);
-  std::ranges::copy(matmul::hopper_offered({slide.begin(), slide.end()}, most_sliding), std::back_inserter(offered));
+  const auto slide = std::stable_partition(configs->begin(), configs->end(), [](const HopperConfig& c) { return c.lines == 0; });
+  std::vector<HopperConfig> offered = matmul::hopper_offered({configs->begin(), slide}, most_candidates);
+  std::ranges::copy(matmul::hopper_offered({slide, configs->end()}, most_sliding), std::back_inserter(offered));
   const auto all = sliding_windows(*p);
   const matmul::CudaProblem sliding = all ? sliding_product(*product, *all) : *product;
   std::ranges::stable_sort(offered, {}, [&](const HopperConfig& c) { return estimate_us(*product, sliding, c, *own->gpu); });

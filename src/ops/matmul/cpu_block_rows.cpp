@@ -109,7 +109,7 @@ void offer_block_rows(const BlockRequest& r, Offer& offer) {
   if (p.m > most_rows && igemm::supported())
     return offer.refuse("cpu", Reason::not_profitable, "{} rows; it pays up to {}", p.m, most_rows);
   // One Zen 3 core at 3.2 GHz, measured: 18 weights widened in a nanosecond, 55 GFLOP/s where 4 rows share them; 12 GB/s from memory.
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k), groups = static_cast<double>((p.m + 3) / 4);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k), groups = static_cast<double>(divide_up(p.m, 4));
   const double bytes = weights * p.weights.bits / 8, flops = 2 * weights * static_cast<double>(p.m);
   const double us = std::max({bytes / 12e3, groups * weights / 18e3, flops / 55e3});
   offer.candidates.push_back({"cpu", "in place", 1 + us / r.threads, [product = p, epilogue = r.epilogue, threads = r.threads] {

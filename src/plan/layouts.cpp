@@ -13,122 +13,14 @@
 #include "ops/core/channels_last.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/strides.h"
-#include "ops/pool/problem.h"
-#include "ops/softmax/offer.h"
 #include "plan/channels_last_moves.h"
+#include "plan/image_roles.h"
 #include "plan/views.h"
 
 namespace smelt::plan {
 namespace {
 
 using ops::Layout;
-
-/// What a step wants of its images.
-enum class Role : uint8_t {
-  plain,
-  image,    // channels-last in and out
-  follows,  // whatever its inputs are, all the same
-  reads,    // whatever its inputs are; its result, of other extents, may lie either way
-};
-
-/// A batch of channels along one to three axes; on a GPU, whose kernels know no other, along two.
-bool is_image(const ops::BoundTensor& t, bool on_gpu) {
-  const size_t rank = t.shape.size();
-  return t.type != DType::undefined && (on_gpu ? rank == 4 : rank >= 3 && rank <= 5);
-}
-
-bool is_conv(const Node& n) {
-  return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
-}
-
-bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLinearConv", smelt_domain); }
-
-bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
-
-/// Along any axis: the copies are as long as what lies inside of it.
-bool is_image_concat(const Segment& s, const Step& step, bool on_gpu) {
-  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0]), on_gpu);
-}
-
-bool is_channel_concat(const Segment& s, const Step& step, bool on_gpu) {
-  if (!is_image_concat(s, step, on_gpu)) return false;
-  const BoundValue& y = s.tensor(step.outputs[0]);
-  return normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(y.shape.size())) == 1;
-}
-
-/// Statistics over the pixels of each channel.
-bool is_instance_norm(const Step& step) { return step.node->is("Norm", smelt_domain) && step.node->get_int("axis", -1) == -2; }
-
-/// Nearest ones move whole pixels; the offer of others takes plain images only.
-bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
-
-/// The image's element by element; the scale and the zero point follow from all of them.
-bool is_dynamic_quantize(const Segment& s, const Step& step, bool on_gpu) {
-  return step.node->is("DynamicQuantizeLinear") && is_image(s.tensor(step.outputs[0]), on_gpu);
-}
-
-/// Parts of an image, and what lies around it: their kernels go by strides.
-bool is_movement(const Node& n) { return n.is("Slice") || n.is("Split") || n.is("Pad"); }
-bool is_part(const Node& n) { return n.is("Slice") || n.is("Split"); }
-
-/// Over any axis of an image as it lies, but for few channels: short rows take longer than columns side by side.
-bool is_softmax(const Segment& s, const Step& step) {
-  constexpr int64_t long_row = 64;
-  if (!step.node->is("Softmax") && !step.node->is("LogSoftmax")) return false;
-  const Shape& x = s.tensor(step.inputs[0]).shape;
-  return x.size() > 1 &&
-         (x[1] >= long_row || ops::softmax_axes(*step.node, static_cast<int64_t>(x.size())) != std::vector<size_t>{1});
-}
-
-/// Those whose kernels on the processor fold an image as it lies.
-bool is_reduction(const Node& n) {
-  return n.is("GlobalAveragePool") || n.is("GlobalMaxPool") || n.is("Reduce", smelt_domain) || n.is("ArgMax") || n.is("ArgMin") ||
-         (n.domain.empty() && n.op.starts_with("Reduce"));
-}
-
-/// Pixels to channels, channels to pixels, and repeats: copies by strides.
-bool is_block_move(const Node& n) { return n.is("DepthToSpace") || n.is("SpaceToDepth") || n.is("Tile"); }
-/// Those which make a plain image of a channels-last one as well as of a plain one: what comes to lie side by side did so before.
-bool turns_well(const Node& n) { return n.is("DepthToSpace") && n.get_string("mode", "DCR") == "CRD"; }
-
-bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
-bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
-
-/// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
-bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_quantized_conv(*step.node))
-    return is_image(s.tensor(step.inputs[0]), on_gpu) && is_image(s.tensor(step.outputs[0]), on_gpu);
-  if (!is_conv(*step.node)) return false;
-  const BoundValue& x = s.tensor(step.inputs[0]);
-  const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
-  if (!is_image(x, on_gpu) || !s.tensor(step.inputs[w]).constant.valid()) return false;
-  if (x.type == DType::f32) return true;
-  return is_half(x.type) && (on_gpu || w == 1);
-}
-
-bool is_image_pool(const Segment& s, const Step& step, bool on_gpu) {
-  static constexpr std::string_view pools[] = {"MaxPool",           "AveragePool", "GlobalMaxPool",
-                                               "GlobalAveragePool", "ReduceMean",  "Reduce"};
-  if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
-  const BoundValue& x = s.tensor(step.inputs[0]);
-  const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
-  if (!is_image(x, on_gpu) || !known || !is_image(s.tensor(step.outputs[0]), on_gpu)) return false;
-  return static_cast<bool>(ops::pool::problem(bound_node(s, step, nullptr)));
-}
-
-Role role(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_image_concat(s, step, on_gpu)) return Role::follows;
-  if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
-    return Role::plain;
-  if (!on_gpu && (is_reduction(*step.node) || is_block_move(*step.node))) return Role::reads;
-  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
-  if (is_dynamic_quantize(s, step, on_gpu)) return Role::follows;
-  const bool images_out =
-      std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
-  const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) ||
-                          (on_gpu ? is_instance_norm(step) : is_softmax(s, step));
-  return images_out && either_way ? Role::follows : Role::plain;
-}
 
 class Pass {
  public:

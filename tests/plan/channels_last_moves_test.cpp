@@ -87,21 +87,6 @@ class Images {
   int constants_ = 0;
 };
 
-/// Runs the graph, compares it with the operator-by-operator references, and returns the steps' operators.
-std::vector<std::string> run_and_compare(Graph g, const Options& options = quick()) {
-  const Tensor x = random_tensor(to_shape(*g.value(g.inputs()[0]).shape), 99);
-  const std::vector<Tensor> in = {x};
-  const std::vector<Tensor> want = ops::evaluate(g, in);
-  const auto plan = Plan::build(std::move(g), options);
-  auto execution = plan->execution();
-  execution->bind(in);
-  execution->run();
-  for (size_t i = 0; i < want.size(); ++i) expect_same(execution->outputs()[i], want[i], 1e-4);
-  std::vector<std::string> ops;
-  for (const StepInfo& s : execution->steps()) ops.push_back(s.op);
-  return ops;
-}
-
 int64_t moves(const std::vector<std::string>& ops) {
   return std::ranges::count(ops, "ai.smelt.Reorder") + std::ranges::count(ops, "Transpose") + std::ranges::count(ops, "Split") +
          std::ranges::count(ops, "Concat");

@@ -228,4 +228,19 @@ inline Graph random_graph(unsigned seed, int nodes = 25) {
   return std::move(b.g);
 }
 
+/// Runs a graph of one input of known shape, compares it with the operator-by-operator references, and returns the steps' operators.
+inline std::vector<std::string> run_and_compare(Graph g, const Options& options = quick()) {
+  const Tensor x = random_tensor(to_shape(*g.value(g.inputs()[0]).shape), 99);
+  const std::vector<Tensor> in = {x};
+  const std::vector<Tensor> want = ops::evaluate(g, in);
+  const auto plan = Plan::build(std::move(g), options);
+  auto execution = plan->execution();
+  execution->bind(in);
+  execution->run();
+  for (size_t i = 0; i < want.size(); ++i) expect_same(execution->outputs()[i], want[i], 1e-4);
+  std::vector<std::string> ops;
+  for (const StepInfo& s : execution->steps()) ops.push_back(s.op);
+  return ops;
+}
+
 }  // namespace smelt::test

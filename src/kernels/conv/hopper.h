@@ -14,19 +14,20 @@ struct HopperWindows {
 static_assert(sizeof(HopperWindows) == 56);
 
 /// a of the product: a line for each pixel of the output, K runs over segments, then taps, then chunks of their channels.
-template <int Segments> struct HopperConvArgs {
+template <int Segments, class Windows> struct WindowsConvArgs {
   HopperGemmArgs gemm;          // a: of the first segment, in im2col mode, as the others'
   TensorMap more[Segments > 1 ? Segments - 1 : 1];
-  HopperWindows windows;
+  Windows windows;
   u32 chunks[Segments];         // of a pixel's channels, a stage's each
 };
 
-/// Bytes of a HopperConvArgs, for numbers that the host knows at run time only.
-SMELT_SHARED constexpr u64 hopper_conv_bytes(int segments) {
+/// Bytes of a WindowsConvArgs, for numbers that the host knows at run time only.
+template <class Windows> SMELT_SHARED constexpr u64 conv_bytes(int segments) {
   const u64 count = static_cast<u64>(segments), maps = count > 1 ? count - 1 : 1;
-  return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(HopperWindows) + 4 * count + 127) / 128 * 128;
+  return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(Windows) + 4 * count + 127) / 128 * 128;
 }
-static_assert(sizeof(HopperConvArgs<1>) == hopper_conv_bytes(1) && sizeof(HopperConvArgs<3>) == hopper_conv_bytes(3));
+template <int Segments> using HopperConvArgs = WindowsConvArgs<Segments, HopperWindows>;
+static_assert(sizeof(HopperConvArgs<1>) == conv_bytes<HopperWindows>(1) && sizeof(HopperConvArgs<3>) == conv_bytes<HopperWindows>(3));
 
 /// Where the next stage's copy reads: K in its order, a stage a step.
 struct HopperWalk {
@@ -81,19 +82,8 @@ struct SlidingWindows {
 };
 static_assert(sizeof(SlidingWindows) == 68);
 
-/// The argument of conv/sliding.cuh: a line of a for each window, K as HopperConvArgs has it.
-template <int Segments> struct SlidingConvArgs {
-  HopperGemmArgs gemm;          // a: of the first segment, in im2col mode, as the others'
-  TensorMap more[Segments > 1 ? Segments - 1 : 1];
-  SlidingWindows windows;
-  u32 chunks[Segments];         // of a pixel's channels, a line's each
-};
-
-/// Bytes of a SlidingConvArgs, for numbers that the host knows at run time only.
-SMELT_SHARED constexpr u64 sliding_conv_bytes(int segments) {
-  const u64 count = static_cast<u64>(segments), maps = count > 1 ? count - 1 : 1;
-  return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(SlidingWindows) + 4 * count + 127) / 128 * 128;
-}
-static_assert(sizeof(SlidingConvArgs<1>) == sliding_conv_bytes(1) && sizeof(SlidingConvArgs<3>) == sliding_conv_bytes(3));
+/// The argument of conv/sliding.cuh: a line of a for each window, K as HopperConvArgs has it; `chunks` are a line's.
+template <int Segments> using SlidingConvArgs = WindowsConvArgs<Segments, SlidingWindows>;
+static_assert(sizeof(SlidingConvArgs<1>) == conv_bytes<SlidingWindows>(1) && sizeof(SlidingConvArgs<3>) == conv_bytes<SlidingWindows>(3));
 
 }  // namespace smelt::kernels

@@ -43,9 +43,9 @@ class HopperConv final : public matmul::HopperKernel {
     const int segments = static_cast<int>(p.segments.size());
     if (c.lines > 0)
       return {"conv", "conv/sliding.cuh", fmt::format("SlidingConvArgs<{}>", segments),
-              kernels::sliding_conv_bytes(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
+              kernels::conv_bytes<kernels::SlidingWindows>(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
     return {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}>", segments),
-            kernels::hopper_conv_bytes(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
+            kernels::conv_bytes<kernels::HopperWindows>(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
   }
   /// The name of the weights' form: the same where the bytes are.
   static std::string packing(const WindowsProblem& p, const HopperConfig& c) {

@@ -140,13 +140,11 @@ class NormCudaKernel final : public CompiledKernel {
       : CompiledKernel(gpu, {name, source_of(p, s), {}}, "norm_rows"),
         walk_(p.outer, 1),
         shape_(s),
-        epsilon_(static_cast<float>(p.parts.epsilon)),
-        empty_(p.width == 0) {
+        epsilon_(static_cast<float>(p.parts.epsilon)) {
     for (const View& v : p.views) views_.emplace_back(v.input, v.index);
   }
 
   void run(const Buffers& b) override {
-    if (walk_.chunks() == 0 || empty_) return;
     Arguments arguments;
     for (const auto& [input, index] : views_) arguments.tensor(input ? b.inputs[index] : b.outputs[index]);
     arguments.bytes(walk_.data(), walk_.size()).value(epsilon_);
@@ -161,7 +159,6 @@ class NormCudaKernel final : public CompiledKernel {
   WalkArgument walk_;
   RowSplit shape_;
   float epsilon_;
-  bool empty_;
 };
 
 /// The widest access that every view of the row itself allows.

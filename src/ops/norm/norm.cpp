@@ -91,8 +91,8 @@ void run_layer(ComputeContext& ctx) {
     const BroadcastOperand<T> scale(c.in(1), shape), bias(c.in(2), shape);
     const T* x = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
-    if (row == 0) return;
-    for (int64_t r = 0; r < c.in(0).size() / row; ++r) {
+    const int64_t rows = elements(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)));
+    for (int64_t r = 0; r < rows; ++r) {  // of rows without elements, too: their mean is NaN
       const Moments m = rms ? mean_square(x + r * row, row) : moments(x + r * row, row);
       const double inverse = 1 / std::sqrt(m.variance + epsilon);
       for (int64_t i = r * row; i < (r + 1) * row; ++i) {

@@ -50,6 +50,15 @@ TEST(LayerNormalization, keeps_statistics_in_float_for_half_inputs) {
   EXPECT_EQ(y[1].type(), DType::f32);
 }
 
+TEST(LayerNormalization, the_mean_and_the_deviation_of_no_elements_are_written) {
+  const auto y = run_all("LayerNormalization", {f32({2, 3, 0}, {}), f32({0}, {})}, {}, 3);
+  EXPECT_EQ(y[0].shape(), (Shape{2, 3, 0}));
+  for (const Tensor& t : {y[1], y[2]}) {
+    EXPECT_EQ(t.shape(), (Shape{2, 3, 1}));
+    for (const double v : t.to_doubles()) EXPECT_TRUE(std::isnan(v)) << v;
+  }
+}
+
 TEST(RMSNormalization, divides_by_the_root_mean_square) {
   expect_near(run("RMSNormalization", {f32({1, 2}, {3, 4}), f32({2}, {1, 2})}, {{"epsilon", 0.0f}}), {1, 2},
               {3 / std::sqrt(12.5), 8 / std::sqrt(12.5)});

@@ -67,6 +67,27 @@ TEST_F(Faults, strings_are_compared_by_the_processor) {
   });
 }
 
+/// A constant of 1 GB that the processor makes, as kernels of the GPU count to 2^30: the GPU has no room for it, which is known before
+/// as much of the host's memory is taken.
+TEST_F(Faults, a_step_of_the_processor_takes_the_hosts_memory_when_it_runs) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    constexpr int64_t many = (int64_t{1} << 30) + 8;
+    Builder b;
+    const ValueId x = b.input("x", to_sym({1}), DType::u8), times = b.constant("times", Tensor::of<int64_t>({1}, {many}));
+    b.output(b.node("odd", "ConstantOfShape", {times}, to_sym({many}), DType::u8, {{"value", Tensor::of<uint8_t>({1}, {7})}}));
+    b.output(b.node("same", "Identity", {x}, to_sym({1}), DType::u8));
+    Options options = on_gpu();
+    options.allow_fallback = true;
+    const auto plan = Plan::build(std::move(b.g), options);
+    EXPECT_TRUE(std::ranges::any_of(plan->steps(), &StepInfo::on_host));
+    EXPECT_THAT(said_by([&] {
+                  Session(plan).run({{"x", Tensor::zeros(DType::u8, {1})}});
+                }),
+                AllOf(HasSubstr("no memory for 'odd'"), HasSubstr("GPU")));
+    EXPECT_EQ(cuda.calls["cuMemAllocHost_v2"], 0);
+  });
+}
+
 TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {
     Builder b;

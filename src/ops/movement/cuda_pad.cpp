@@ -5,6 +5,8 @@
 namespace smelt::ops {
 
 void offer_pad_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
+  for (const int64_t extent : b.outputs[0].shape)  // before tables are made for it
+    if (extent >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", extent);
   Result<PaddedAxes> p = padded_axes(b);
   if (!p) return offer.refuse("cuda", p.refusal());
   if (p->computed_fill) return offer.refuse("cuda", Reason::not_constant, "its value is computed");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/core/axis_table.h"
 #include "ops/core/strides.h"
 #include "ops/movement/pad.h"
 
@@ -54,6 +55,7 @@ namespace {
 
 /// Each index of an axis less what lies before it, or where `mode` says; -1 outside in mode constant.
 std::vector<int64_t> padded(int64_t before, int64_t extent, int64_t result, const std::string& mode) {
+  check_axis_table(result);
   std::vector<int64_t> places;
   for (int64_t i = 0; i < result; ++i) {
     const int64_t at = i - before;

@@ -89,6 +89,8 @@ void offer_interpolated_cpu(const BoundNode& b, const Machine& machine, Offer& o
       offer.refuse("cpu", Reason::wrong_axis, "interpolated: it resizes the batch or the channels");
       return offer_separable_cpu(b, machine, offer);
     }
+  for (const ResizeAxis& a : *axes)
+    if (a.in > INT32_MAX) return offer.refuse("cpu", Reason::too_large, "an axis of {}; its places have 32 bits", a.in);
   const std::string transformation = resize_transformation(*b.node);
   AxisTaps rows = axis_taps(*b.node, (*axes)[2], transformation), columns = axis_taps(*b.node, (*axes)[3], transformation);
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/core/axis_table.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
@@ -36,6 +37,7 @@ Result<Places> places(const BoundNode& b) {
     if (axes[a].in != axes[a].out) return refuse(Reason::wrong_axis, "it resizes the batch or the channels");
   const std::string rounding = n.get_string("nearest_mode", n.op == "Upsample" ? "floor" : "round_prefer_floor");
   Places p;
+  for (size_t a = 2; a < 4; ++a) check_axis_table(axes[a].out);
   for (size_t a = 2; a < 4; ++a)
     for (int64_t o = 0; o < axes[a].out; ++o) {
       const int64_t place = nearest_place(resize_coordinate(axes[a], mode, o), rounding);

@@ -113,6 +113,7 @@ template <class W> void offer_in(const BoundNode& b, const Machine& machine, Off
   for (size_t a = 0; a < s.size(); ++a) {
     const ResizeAxis& axis = (*axes)[a];
     if (axis.in == axis.out && axis.scale == 1) continue;
+    if (axis.in > INT32_MAX) return offer.refuse("cpu", Reason::too_large, "an axis of {}; its places have 32 bits", axis.in);
     typename SeparableKernel<W>::Pass p{1, axis.in, 1, axis_taps<W>(*b.node, axis, resize_transformation(*b.node))};
     for (size_t k = 0; k < s.size(); ++k) (k < a ? p.outer : p.inner) *= k == a ? 1 : s[k];
     s[a] = axis.out;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/axis_table.h"
 #include "ops/resize/resize.h"
 
 namespace smelt::ops {
@@ -20,6 +21,7 @@ using AxisTaps = AxisTapsIn<float>;
 
 template <class W = float> AxisTapsIn<W> axis_taps(const Node& n, const ResizeAxis& axis, const std::string& transformation) {
   const bool itself = axis.scale == 1 && axis.in == axis.out;
+  check_axis_table(axis.out, 128);  // taps in lists of their own, then side by side
   std::vector<std::vector<ResizeTap>> taps;
   AxisTapsIn<W> t;
   t.places = axis.out;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "ops/core/axis_table.h"
 #include "ops/core/loops.h"
 #include "ops/cuda/source.h"
 #include "ops/movement/cuda_axes.h"
@@ -23,6 +24,7 @@ struct TapTable {
 };
 
 TapTable tap_table(const Node& n, const ResizeAxis& axis, const std::string& transformation) {
+  check_axis_table(axis.out, 128);  // taps in lists of their own, then side by side
   std::vector<std::vector<ResizeTap>> taps;
   TapTable t;
   for (int64_t o = 0; o < axis.out; ++o) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/core/axis_table.h"
 #include "ops/resize/family.h"
 
 namespace smelt::ops {
@@ -32,6 +33,7 @@ Result<PaddedAxes> nearest_axes(const BoundNode& b) {
                false};
   for (size_t a = 0; a < p.axes.size(); ++a) {
     const ResizeAxis& r = (*resized)[a];
+    check_axis_table(r.out);
     std::vector<int64_t> places;
     bool itself = r.in == r.out;
     for (int64_t o = 0; o < r.out; ++o) {

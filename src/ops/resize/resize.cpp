@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "ops/core/axis_table.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
@@ -181,6 +182,7 @@ void run_nearest(ComputeContext& c, const std::vector<ResizeAxis>& axes, const s
   const Shape step = strides(x.shape());
   std::vector<std::vector<int64_t>> offsets(axes.size());  // in bytes; -1 outside the region of interest
   for (size_t d = 0; d < axes.size(); ++d) {
+    check_axis_table(axes[d].out);
     for (int64_t o = 0; o < axes[d].out; ++o) {
       const double at = resize_coordinate(axes[d], transformation, o);
       const bool outside = transformation == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(axes[d].in - 1));
@@ -230,6 +232,7 @@ void run_interpolated(ComputeContext& c, const std::vector<ResizeAxis>& axes, co
   for (size_t d = 0; d < axes.size(); ++d) {
     outside[d].assign(static_cast<size_t>(axes[d].out), false);
     if (axes[d].scale == 1 && axes[d].in == axes[d].out && transformation != "tf_crop_and_resize") continue;
+    check_axis_table(axes[d].out, 128);
     std::vector<std::vector<ResizeTap>> taps;
     for (int64_t o = 0; o < axes[d].out; ++o) {
       const double at = resize_coordinate(axes[d], transformation, o);

@@ -1,5 +1,8 @@
 // Pad, CenterCropPad, Tile and the block moves on the processor: every mode, element size and layout against the reference.
+#include "ops/movement/mapped_axes.h"
+#include "base/memory.h"
 #include "ops/tactic_check.h"
+#include "support/errors.h"
 
 namespace smelt::ops {
 namespace {
@@ -28,6 +31,14 @@ Trial pad(const std::string& mode, DType type, const Shape& shape, std::vector<i
   Trial t = trial("Pad", type, shape, {{"mode", mode}});
   t.add(ints(std::move(pads)), true);
   return t;
+}
+
+TEST(MappedAxes, a_table_that_does_not_fit_is_an_error_before_it_is_made) {
+  Trial t = pad("edge", DType::u8, {4}, {1 << 22, 0});
+  t.result(DType::u8, {(1 << 22) + 4});
+  t.bound.node = &t.node;
+  const MemoryScope memory(std::make_shared<MemoryAccount>(int64_t{1} << 24));  // 32 MiB are asked for
+  EXPECT_THAT(error_of([&] { (void)padded_axes(t.bound); }), ::testing::HasSubstr("i64[4194308] needs"));
 }
 
 TEST(MappedAxes, pad_in_every_mode_of_every_element_size) {

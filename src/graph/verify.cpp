@@ -82,6 +82,7 @@ class Verifier {
 
   void check_values() const {
     std::unordered_set<std::string_view> names;
+    names.reserve(g_.value_count());
     for (size_t i = 0; i < g_.value_count(); ++i) {
       const auto v = ValueId(i);
       const Value& value = g_.value(v);

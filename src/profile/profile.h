@@ -225,8 +225,9 @@ struct ProfileOptions {
 /// Profiles an execution whose inputs are bound.
 Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof);
 /// Times the copies that a GPU's plan makes of tensors in the host's memory, as Session::run takes and returns them, and fills in
-/// the profile's last fields. It binds the execution to `inputs`. It does nothing for a plan of the processor.
-void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> inputs, const ProfileOptions& options);
+/// the profile's last fields. Both executions are the plan's: `there` is bound to inputs on the GPU, `host` to the host's; their runs
+/// are timed in turn. It does nothing for a plan of the processor.
+void profile_copies(Profile& p, Execution& there, Execution& host, const ProfileOptions& options);
 
 /// The rows of a model's nodes: its own graph, as it was imported, for inputs of these shapes. Nodes that no step stands for are left out.
 void add_nodes(Profile& p, const Graph& model, std::span<const Shape> inputs);

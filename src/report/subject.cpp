@@ -77,12 +77,13 @@ profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options,
   profile::Profile result = profile::profile(*p.plan, *p.execution, options, roof);
   if (!p.execution->on_gpu()) return result;
   try {
-    profile::profile_copies(result, *p.execution, p.inputs, options);
+    const auto host = p.plan->execution();
+    host->bind(p.inputs);
+    profile::profile_copies(result, *p.execution, *host, options);
     profile::advise_on_copies(result);
-  } catch (const Error& e) {  // the device has no room for a second copy of the inputs
+  } catch (const Error& e) {  // the device has no room for a second arena
     warn("copies from and to the host's memory were not timed: {}", e.what());
   }
-  p.execution->bind(placed(p));
   return result;
 }
 

@@ -99,15 +99,18 @@ TEST(DeviceCopies, a_profile_times_them_in_runs_from_and_to_the_host) {
   const profile::ProfileOptions options{.iterations = 4, .warmup = 1};
   profile::Profile p = profile::profile(*m.plan, *execution, options, {});
   EXPECT_THAT(p.copies, IsEmpty());
-  profile::profile_copies(p, *execution, std::vector{x}, options);
+  const auto host = m.plan->execution();
+  host->bind(std::vector{x});
+  profile::profile_copies(p, *execution, *host, options);
   ASSERT_EQ(p.copies.size(), 3u);
   EXPECT_EQ(p.copies[0].name, "x");
   EXPECT_EQ(p.copies[0].way, CopyTime::Way::to_device);
   EXPECT_EQ(p.copies[0].bytes, 96);
   EXPECT_EQ(p.copies[0].us.count, 4);
   EXPECT_DOUBLE_EQ(p.copies[0].us.median, 1e-3) << "the made-up device's nanosecond";
-  EXPECT_EQ(p.host_latency_us.count, 4);
+  EXPECT_EQ(p.host_latency_us.count, 25);
   EXPECT_GT(p.host_latency_us.median, 0);
+  EXPECT_GT(p.device_latency_us, 0);
   EXPECT_EQ(p.host_run.steps.size(), p.steps.size());
   EXPECT_EQ(p.host_run.copies.size(), 3u);
 }
@@ -118,7 +121,7 @@ TEST(DeviceCopies, a_plan_of_the_processor_has_none) {
   const auto execution = plan->execution();
   execution->bind(std::vector{x});
   profile::Profile p;
-  profile::profile_copies(p, *execution, std::vector{x}, {});
+  profile::profile_copies(p, *execution, *execution, {});
   EXPECT_THAT(p.copies, IsEmpty());
   EXPECT_EQ(p.host_latency_us.count, 0);
 }

@@ -1,5 +1,6 @@
 """A small Llama whose RMSNorm is spelled out, as a PyTorch trace and as ONNX: llama.py FOLDER [--device cuda]."""
 import argparse
+import collections
 import importlib.util
 import pathlib
 
@@ -51,7 +52,8 @@ def main():
     a.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     dtype = torch.float32 if a.device == "cpu" else torch.bfloat16
-    model = nn.Sequential(*[Block(a.width, 8) for _ in range(a.layers)], RMSNorm(a.width)).eval()
+    blocks = {f"block{i}": Block(a.width, 8) for i in range(a.layers)}
+    model = nn.Sequential(collections.OrderedDict(**blocks, norm=RMSNorm(a.width))).eval()
     x = torch.randn(1, a.tokens, a.width)
     with torch.no_grad():
         torch.onnx.export(model, (x,), str(a.folder / "llama.onnx"), input_names=["x"],

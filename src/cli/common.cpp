@@ -104,13 +104,17 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
   app.add_flag("--no-cache", m.no_cache, "Neither read nor write the tuning cache");
 }
 
-void add_model_options(CLI::App& app, ModelArguments& m) {
-  add_graph_options(app, m);
+void add_precision(CLI::App& app, ModelArguments& m) {
   app.add_option("--precision", m.options.precision, "Convert an fp32 model: fp16, bf16 or tf32")
       ->check(CLI::IsMember({"fp16", "bf16", "tf32"}))
       ->type_name("TYPE");
   app.add_option("--keep-fp32", m.keep_text, "Nodes or modules that stay fp32 then; * and ? stand for any text, any character")
       ->type_name("PATTERN");
+}
+
+void add_model_options(CLI::App& app, ModelArguments& m) {
+  add_graph_options(app, m);
+  add_precision(app, m);
   add_build_options(app, m);
   add_json(app, m.as_json);
 }

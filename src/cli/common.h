@@ -34,7 +34,9 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what = "An 
 /// Adds where and how the plan runs: --tactics, --tuning-level, --device, --memory, --allow-fallback, --threads, --cache-dir,
 /// --no-cache.
 void add_build_options(CLI::App& app, ModelArguments& m);
-/// add_graph_options, add_build_options, --precision, --keep-fp32, --json.
+/// --precision and --keep-fp32.
+void add_precision(CLI::App& app, ModelArguments& m);
+/// add_graph_options, add_precision, add_build_options, --json.
 void add_model_options(CLI::App& app, ModelArguments& m);
 /// --inputs (and trtexec's --loadInputs), --seed.
 void add_input_options(CLI::App& app, ModelArguments& m);

@@ -34,6 +34,7 @@ Action add_explain(CLI::App& app) {
   app.add_flag("--kernels", a->kernels,
                "Also build the plan (weights are needed) and list the tactics that were not chosen, and why");
   app.add_option("--top", a->top, "Rows of the ledger; 0 all (default)")->check(in_range(0, 1 << 30))->type_name("N");
+  add_precision(app, *a);
   add_build_options(app, *a);
   add_json(app, a->as_json);
   return [a] {

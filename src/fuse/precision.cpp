@@ -14,6 +14,7 @@
 #include "import/export.h"
 #include "import/import.h"
 #include "import/schema.h"
+#include "import/tensors.h"
 #include "ops/core/facts.h"
 
 namespace smelt::fuse {
@@ -22,11 +23,12 @@ namespace {
 
 class Converter {
  public:
-  Converter(Graph& g, DType to) : g_(g), to_(to), onnx_type_(to == DType::f16 ? "tensor(float16)" : "tensor(bfloat16)") {}
+  Converter(Graph& g, DType to, bool structure_only)
+      : g_(g), to_(to), structure_only_(structure_only), onnx_type_(to == DType::f16 ? "tensor(float16)" : "tensor(bfloat16)") {}
 
   PrecisionSummary run(const std::vector<std::string>& patterns, const Options* fusing) {
     check(patterns);
-    if (fusing) recognise_spelled_out(g_, *fusing);
+    if (fusing) summary_.recognised = recognise_spelled_out(g_, *fusing);
     for (const std::string& pattern : patterns)
       for (NodeId id : g_.topological())
         if (is_called(g_, g_.node(id), pattern)) kept_.insert(id);
@@ -241,6 +243,7 @@ class Converter {
 
   // Rounded, but finite where it was finite (a mask's -3.4e38) and not zero where it was not (an epsilon of 1e-12).
   Tensor narrow(const Tensor& t) const {
+    if (structure_only_ && t.nbytes() > large_bytes) return importer::zeros_without_memory(to_, t.shape(), "a constant");
     Tensor out = t.cast(to_);
     auto* bits = static_cast<uint16_t*>(out.raw());
     const auto wide = t.span<float>();
@@ -254,8 +257,11 @@ class Converter {
     return out;
   }
 
+  static constexpr int64_t large_bytes = 1 << 20;  // beyond what rewrites read of constants' values
+
   Graph& g_;
   DType to_;
+  bool structure_only_;
   std::string onnx_type_;
   std::set<NodeId> kept_, stayed_;
   std::set<ValueId> lowered_;  // values that were f32 and are the new type now
@@ -266,10 +272,10 @@ class Converter {
 }  // namespace
 
 PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32,
-                                   const Options* fusing) {
+                                   const Converting& how) {
   PrecisionSummary summary;
   if (precision == "fp16" || precision == "bf16") {
-    summary = Converter(g, precision == "fp16" ? DType::f16 : DType::bf16).run(keep_fp32, fusing);
+    summary = Converter(g, precision == "fp16" ? DType::f16 : DType::bf16, how.structure_only).run(keep_fp32, how.fusing);
   } else if (precision.empty() || precision == "fp32") {
     return summary;
   } else if (precision != "tf32") {

@@ -18,11 +18,13 @@ std::vector<Rewrite> recognising() {
 
 }  // namespace
 
-void recognise_spelled_out(Graph& g, Options options) {
+Ledger recognise_spelled_out(Graph& g, Options options) {
   std::vector<Rewrite> list = recognising();
   std::erase_if(list, [&](const Rewrite& r) { return std::ranges::find(options.skip, r.name) != options.skip.end(); });
   options.skip.clear();  // names of others
-  fuse::run(g, list, options);
+  Ledger ledger = fuse::run(g, list, options);
+  std::erase_if(ledger, [](const Entry& e) { return !e.matched || !e.rewrite.starts_with("recognise_"); });
+  return ledger;
 }
 
 }  // namespace smelt::fuse

@@ -5,7 +5,8 @@
 
 namespace smelt::fuse {
 
-/// The part of the pipeline that makes one node of RMSNorm, LayerNorm, GELU, SiLU and hard-swish, with what tidies a graph before.
-void recognise_spelled_out(Graph& g, Options options);
+/// The part of the pipeline that makes one node of RMSNorm, LayerNorm, GELU, SiLU and hard-swish, with what tidies a graph before. Returns
+/// what matched of the first.
+Ledger recognise_spelled_out(Graph& g, Options options);
 
 }  // namespace smelt::fuse

@@ -23,7 +23,8 @@ int64_t number(const std::string& text, const char* key, const std::string& tens
   return v;
 }
 
-// Address space that reads as zeros; the kernel makes a page only when it is read.
+}  // namespace
+
 Tensor zeros_without_memory(DType type, const Shape& shape, const std::string& tensor) {
   const int64_t size = bytes(type, elements(shape));
   if (size == 0) return Tensor::empty(type, shape);
@@ -32,6 +33,8 @@ Tensor zeros_without_memory(DType type, const Shape& shape, const std::string& t
   std::shared_ptr<void> keep(p, [size](void* q) { munmap(q, static_cast<size_t>(size)); });
   return Tensor::borrow(type, shape, p, keep);
 }
+
+namespace {
 
 Tensor mapped(const std::shared_ptr<MappedFile>& file, DType type, const Shape& shape, int64_t offset, const std::string& tensor,
               const std::string& location) {

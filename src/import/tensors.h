@@ -33,6 +33,8 @@ class ExternalData {
 
 /// Type and shape of a proto: dims not negative, the size in bytes below 2^63. `what` names it in errors.
 std::pair<DType, Shape> header_of(const onnx::TensorProto& proto, const std::string& what);
+/// Address space that reads as zeros: a page takes memory once it is read. Messages call it `tensor`.
+Tensor zeros_without_memory(DType type, const Shape& shape, const std::string& tensor);
 /// The tensor that a proto holds itself. It takes the bytes of raw_data without a copy.
 Tensor take_tensor(onnx::TensorProto& proto);
 /// A copy of a proto's tensor; a tensor that was set aside comes from `model`.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/device.h"
+#include "fuse/precision.h"
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/core/expand.h"
@@ -137,7 +139,11 @@ Explained explain(const Subject& s) {
   fuse::Options rewriting = plan::fuse_options(s.options);
   rewriting.rates = e.rates;
   const bool quantized = is_quantized(g);
-  e.ledger = fuse::run(g, rewriting);
+  // In a narrower type nodes have other types, Casts between them, and what was spelled out is one node before that.
+  const bool narrower = !s.options.precision.empty();
+  if (narrower) e.ledger = fuse::convert_precision(g, s.options.precision, s.options.keep_fp32, {&rewriting, true}).recognised;
+  fuse::Ledger fused = fuse::run(g, rewriting);
+  e.ledger.insert(e.ledger.end(), std::make_move_iterator(fused.begin()), std::make_move_iterator(fused.end()));
   if (quantized) e.float_nodes = float_nodes(g, e.ledger, e.rates);
   return e;
 }

@@ -116,7 +116,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   clock.end("device");
   const fuse::Options fusing = plan::fuse_options(options);
   const fuse::PrecisionSummary done =
-      fuse::convert_precision(graph, options.precision, options.keep_fp32, options.optimize ? &fusing : nullptr);
+      fuse::convert_precision(graph, options.precision, options.keep_fp32, {.fusing = options.optimize ? &fusing : nullptr});
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);

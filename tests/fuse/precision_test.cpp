@@ -80,7 +80,7 @@ TEST(Precision, what_is_spelled_out_is_recognised_first_and_converts_as_a_whole)
   for (const char* precision : {"fp16", "bf16"}) {
     Graph g = model();
     const fuse::Options options;
-    const auto s = convert_precision(g, precision, {}, &options);
+    const auto s = convert_precision(g, precision, {}, {.fusing = &options});
     verify(g);
     EXPECT_THAT(ops(g), ElementsAre("Cast", "Norm", "Cast", "MatMul", "Pointwise", "Cast")) << precision;
     EXPECT_EQ(s.kept, 0);
@@ -93,11 +93,11 @@ TEST(Precision, what_is_spelled_out_is_recognised_first_and_converts_as_a_whole)
   }
   Graph kept = model();
   const fuse::Options options;
-  convert_precision(kept, "fp16", {"Pow_*"}, &options);
+  convert_precision(kept, "fp16", {"Pow_*"}, {.fusing = &options});
   EXPECT_EQ(type(kept, "n"), DType::f32) << "a part that stays keeps the whole";
   Graph apart = model();
   const fuse::Options skipping{.skip = {"recognise_rms_norm", "attention"}};
-  convert_precision(apart, "fp16", {}, &skipping);
+  convert_precision(apart, "fp16", {}, {.fusing = &skipping});
   EXPECT_EQ(type(apart, "p"), DType::f32);
 }
 

@@ -129,3 +129,35 @@ def test_a_time_limit_leaves_the_rest_to_estimates(command, filled, tmp_path):
     assert any("the time for measuring was up" in r for r in reasons("--tuning-time-limit", 0.001))
     assert not any("the time for measuring was up" in r for r in reasons()), "a later build measures what was estimated"
     command(*options, "--tuning-time-limit", -1, code=2)
+
+
+SPELLED_OUT = """<ir_version: 9, opset_import: ["": 18]>
+g (float[N,64] x) => (float[N,32] y)
+  <float two = {2}, float epsilon = {0.00001}, int64[1] last = {-1}, float[64] scale = {SCALE}, float[64,32] w = {WEIGHTS}> {
+  p = Pow(x, two)
+  m = ReduceMean<keepdims = 1>(p, last)
+  e = Add(m, epsilon)
+  r = Sqrt(e)
+  i = Reciprocal(r)
+  n = Mul(x, i)
+  s = Mul(n, scale)
+  y = MatMul(s, w)
+}""".replace("SCALE", ", ".join(["1"] * 64)).replace("WEIGHTS", ", ".join(["0.5"] * 2048))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_a_conversion_is_explained_as_it_runs(command, tmp_path, precision):
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(SPELLED_OUT), path)
+    wide = json.loads(command("explain", path, "--json").stdout)["ledger"]
+    narrow = json.loads(command("explain", path, "--precision", precision, "--json").stdout)["ledger"]
+    norms = [[r for r in ledger if r["rewrite"] == "recognise_rms_norm" and r["result"] == "matched"] for ledger in (wide, narrow)]
+    assert len(norms[0]) == len(norms[1]) == 1
+    assert norms[0][0]["nodes"] == norms[1][0]["nodes"]
+    forms = [{r["form"] for r in ledger if r["result"] == "matched"} for ledger in (wide, narrow)]
+    assert "cast" in forms[1] and "cast" not in forms[0], "the conversion's Casts are part of what is rewritten"
+
+
+def test_a_conversion_of_a_graph_without_its_weights_takes_no_memory_for_them(command):
+    narrow = json.loads(command("explain", ROOT / "examples/models/llama_gpt.fp32.onnx", "--precision", "bf16", "--json").stdout)
+    assert [r["matched"] for r in narrow["rewrites"] if r["rewrite"] == "recognise_rms_norm"] == [33]

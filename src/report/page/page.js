@@ -167,7 +167,8 @@ function perSide(section, render, shown = sides) {
 }
 
 // --- the head: what came of it, in five figures
-byId('title').textContent = data.title;
+// A name breaks behind its parts before it breaks inside of one.
+byId('title').append(...data.title.split(/(?<=[._\/-])/).flatMap((part, i) => i ? [make('wbr'), part] : [part]));
 const card = (value, label, kind = '', ...more) =>
   byId('cards').append(make('div', {class: `card ${kind}`}, make('b', {}, value), make('span', {}, label), ...more));
 

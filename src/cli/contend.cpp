@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <stop_token>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "cli/busy_cores.h"
 #include "cli/service.h"
 #include "device/cuda/device.h"
 
@@ -26,21 +25,6 @@ struct Arrangement {
   double others_rate = 0;  // paces the others; 0: as the user asked
 };
 
-/// A thread on each core that does nothing but be busy.
-class BusyCores {
- public:
-  BusyCores() {
-    for (int i = 0; i < threads::usable_cores(); ++i)
-      threads_.emplace_back([](const std::stop_token& ended) {
-        while (!ended.stop_requested()) {
-        }
-      });
-  }
-
- private:
-  std::vector<std::jthread> threads_;
-};
-
 class Together {
  public:
   Together(const ModelArguments& m, const Contention& c) : m_(m), c_(c) {
@@ -49,21 +33,7 @@ class Together {
   }
   std::vector<profile::Alone> alone() {
     std::vector<profile::Alone> all;
-    for (const std::string& path : paths_) {
-      note(fmt::format("{} alone", path));
-      Service s(m_, {path}, {});
-      Readied ready = std::move(s.ready().at(0));
-      bytes_per_s = ready.bytes_per_s;
-      s.go(c_.seconds, c_.rate);
-      all.push_back({s.answer(c_.seconds + 120).at(0), std::move(ready.steps), std::move(ready.limiters)});
-      if (all.back().served.response_us.empty()) fail("{} answered no request in {} s", path, c_.seconds);
-      note(fmt::format("{} beside busy cores", path));
-      const BusyCores busy;
-      s.go(c_.seconds, c_.rate);
-      const Served beside = s.answer(c_.seconds + 120).at(0);
-      if (!beside.service_us.empty())
-        all.back().beside_busy = profile::mean(beside.service_us) / profile::mean(all.back().served.service_us);
-    }
+    for (const std::string& path : paths_) all.push_back(alone(path));
     return all;
   }
 
@@ -93,6 +63,40 @@ class Together {
   double bytes_per_s = 0;
 
  private:
+  /// A model by itself, beside busy cores, and beside busy memory: in turn, so that what else the machine does is beside all alike.
+  profile::Alone alone(const std::string& path) {
+    Service s(m_, {path}, {});
+    Readied ready = std::move(s.ready().at(0));
+    bytes_per_s = ready.bytes_per_s;
+    constexpr int rounds = 3;
+    const auto served = [&] {
+      s.go(c_.seconds / rounds, c_.rate);
+      return s.answer(c_.seconds + 120).at(0);
+    };
+    std::vector<Served> apart, busy, reads;
+    int64_t bytes_read = 0;
+    for (int round = 0; round < rounds; ++round) {
+      note(fmt::format("{} alone, beside busy cores and memory: {} of {}", path, round + 1, rounds));
+      apart.push_back(served());
+      {
+        const BusyCores others(BusyCores::Does::nothing);
+        busy.push_back(served());
+      }
+      const BusyCores others(BusyCores::Does::reads);
+      reads.push_back(served());
+      bytes_read += others.bytes_read();
+    }
+    profile::Alone found{profile::joined(std::move(apart)), std::move(ready.steps), std::move(ready.limiters)};
+    if (found.served.response_us.empty()) fail("{} answered no request in {} s", path, c_.seconds);
+    const double alone_us = profile::mean(found.served.service_us);
+    const Served beside_busy = profile::joined(std::move(busy)), beside_reads = profile::joined(std::move(reads));
+    if (!beside_busy.service_us.empty()) found.beside_busy = profile::mean(beside_busy.service_us) / alone_us;
+    if (beside_reads.service_us.empty()) return found;
+    found.beside_reads = profile::mean(beside_reads.service_us) / alone_us;
+    found.read_bytes_per_s = static_cast<double>(bytes_read) / beside_reads.seconds;
+    return found;
+  }
+
   /// What a service answers. One that may starve, as its arrangement takes its cores, has answered nothing if it takes long.
   std::vector<Served> answer_of(Service& s, bool may_starve) {
     if (!may_starve) return s.answer(c_.seconds + 120);

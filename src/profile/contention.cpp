@@ -92,6 +92,21 @@ Served serve(Execution& execution, const ServeOptions& options) {
   return s;
 }
 
+Served joined(std::vector<Served> parts) {
+  Served all;
+  for (Served& s : parts) {
+    const auto before = static_cast<double>(all.response_us.size()), more = static_cast<double>(s.response_us.size());
+    all.step_us.resize(std::max(all.step_us.size(), s.step_us.size()));
+    for (size_t i = 0; i < s.step_us.size(); ++i)
+      if (more > 0) all.step_us[i] = (all.step_us[i] * before + s.step_us[i] * more) / (before + more);
+    all.response_us.insert(all.response_us.end(), s.response_us.begin(), s.response_us.end());
+    all.service_us.insert(all.service_us.end(), s.service_us.begin(), s.service_us.end());
+    all.seconds += s.seconds, all.cpu_us += s.cpu_us, all.waited_us += s.waited_us;
+    if (!s.last.empty()) all.last = std::move(s.last);
+  }
+  return all;
+}
+
 double Alone::bytes() const {
   double all = 0;
   for (const StepInfo& s : steps) all += static_cast<double>(s.bytes);
@@ -144,6 +159,18 @@ std::pair<int64_t, int64_t> common_window(const std::vector<Served>& together, i
   return {std::max(begin, end - most_ns), end};
 }
 
+namespace {
+
+/// How much longer than beside busy cores a model takes whose caches others fill. `turns`: the part of its time in which it takes
+/// turns with them.
+double beside_readers(const Alone& m, double turns, double moved_by_others) {
+  if (m.beside_busy <= 0 || m.beside_reads <= 0 || m.read_bytes_per_s <= 0) return 1;
+  const double fill = std::min(1.0, moved_by_others / m.read_bytes_per_s);
+  return 1 + (m.beside_reads / m.beside_busy - 1) * fill * std::min(1.0, turns);
+}
+
+}  // namespace
+
 std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int cores, double bytes_per_s, double rate) {
   const size_t n = models.size();
   std::vector<double> service(n), wants(n), slow(n, 1);
@@ -158,19 +185,22 @@ std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int c
       double progress = 0;
       for (size_t set = 0; set < (size_t{1} << n); ++set) {
         if (!(set >> i & 1)) continue;
-        double part = 1, wanted = 0, moved = 0;
+        double part = 1, wanted = 0, moved = 0, moved_by_others = 0;
         for (size_t k = 0; k < n; ++k) {
           const bool busy = set >> k & 1;
           const double duty = rate > 0 ? std::min(1.0, rate * service[k] * slow[k] * 1e-6) : 1.0;
           if (k != i) part *= busy ? duty : 1 - duty;
           if (!busy) continue;
           wanted += wants[k];
-          moved += service[k] > 0 ? models[k].bytes() / (service[k] * 1e-6) : 0;
+          const double moves = service[k] > 0 ? models[k].bytes() / (service[k] * 1e-6) : 0;
+          moved += moves;
+          if (k != i) moved_by_others += moves;
         }
         // Beside a busy thread on each core, as many are wanted too much as the model itself wants.
         const double missing = std::max(0.0, wanted - cores), own = models[i].beside_busy;
         const double by_cores = own > 1 && wants[i] > 0 ? 1 + (own - 1) * missing / wants[i] : wanted / cores;
-        const double slower = std::max({1.0, by_cores, bytes_per_s > 0 ? moved / bytes_per_s : 0.0});
+        const double by_caches = beside_readers(models[i], wants[i] > 0 ? missing / wants[i] : 0, moved_by_others);
+        const double slower = std::max({1.0, by_cores * by_caches, bytes_per_s > 0 ? moved / bytes_per_s : 0.0});
         progress += part / slower;
       }
       slow[i] = progress > 0 ? 0.5 * slow[i] + 0.5 / progress : slow[i];

@@ -47,6 +47,8 @@ struct Alone {
   std::vector<StepInfo> steps;
   std::vector<Limiter> limiters;  // by step; may be empty
   double beside_busy = 0;         // its runs' slow-down beside a busy thread on each core; 0: not measured
+  double beside_reads = 0;        // beside a thread on each core that reads memory as fast as it can; 0: not measured
+  double read_bytes_per_s = 0;    // what these threads read meanwhile
   double bytes() const;           // that a run must move
   double busy_cores() const;      // wanted while it runs, on average: used, or waited for where others had them
 };
@@ -65,6 +67,9 @@ struct StepSlowDown {
   double l2_us = 0, copies_us = 0, queueing_us = 0;  // on a GPU
 };
 
+/// Several stretches of time as one: the last requests are those of the last.
+Served joined(std::vector<Served> parts);
+
 SlowDown slow_down(const Served& alone, const Served& together);
 /// Shares out what the run lost: cores by the time that each step takes alone, for they are lost at any time alike; the rest of
 /// what a step takes longer is memory's.
@@ -76,8 +81,9 @@ std::pair<int64_t, int64_t> common_window(const std::vector<Served>& together, i
 
 /// The slow-down of each that is to be expected of what each does alone, while the others are busy: that beside a busy thread on
 /// each core, in proportion to the cores that the others want beyond what is there; where it was not measured, what follows from
-/// sharing cores in proportion to what each wants. Memory's bandwidth is shared likewise (`bytes_per_s`; 0: not known). The idea:
-/// Mars et al., Bubble-Up, 2011.
+/// sharing cores in proportion to what each wants. Who takes turns on a core finds its caches full of what the others moved: of what
+/// a model loses more beside threads that read memory than beside busy ones it loses as much as the others move of what those read.
+/// Memory's bandwidth is shared likewise (`bytes_per_s`; 0: not known). The idea: Mars et al., Bubble-Up, 2011.
 std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int cores, double bytes_per_s, double rate);
 
 }  // namespace smelt::profile

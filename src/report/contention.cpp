@@ -50,6 +50,7 @@ Table contention_table(const Contended& c) {
                       {"slower", "times", Unit::ratio},
                       {"predicted", "expected", Unit::ratio},
                       {"beside_busy", "beside busy cores", Unit::ratio},
+                      {"beside_reads", "and busy memory", Unit::ratio},
                       {"cores_us", c.gpu ? "SM time" : "no core", Unit::us},
                       {"memory_us", c.gpu ? "bandwidth" : "memory, caches", Unit::us},
                       {"queueing_us", "queueing", Unit::us},
@@ -67,6 +68,7 @@ Table contention_table(const Contended& c) {
                           d.ratio(),
                           c.predicted[i],
                           positive(c.alone[i].beside_busy),
+                          positive(c.alone[i].beside_reads),
                           d.cores_us,
                           d.memory_us};
     if (c.gpu) row.insert(row.end(), {d.l2_us, d.copies_us});

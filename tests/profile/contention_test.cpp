@@ -82,6 +82,24 @@ TEST(Prediction, goes_by_what_each_loses_beside_busy_cores) {
   EXPECT_NEAR(predicted_slow_downs({short_steps, alone(1000, 1)}, 3, 0, 0)[0], 1, 1e-6) << "there are cores for both";
 }
 
+TEST(Prediction, goes_by_what_each_loses_beside_those_who_fill_its_caches) {
+  Alone in_caches = alone(1000, 2), moving = alone(1000, 2, 5e6);  // 5 GB/s
+  in_caches.beside_busy = 2, in_caches.beside_reads = 4, in_caches.read_bytes_per_s = 10e9;
+  EXPECT_NEAR(predicted_slow_downs({in_caches, moving}, 2, 0, 0)[0], 3, 1e-6) << "half as much as the readers";
+  EXPECT_NEAR(predicted_slow_downs({in_caches, alone(1000, 2, 50e6)}, 2, 0, 0)[0], 4, 1e-6) << "no more than beside them";
+  EXPECT_NEAR(predicted_slow_downs({in_caches, alone(1000, 2)}, 2, 0, 0)[0], 2, 1e-6);
+  EXPECT_NEAR(predicted_slow_downs({in_caches, moving}, 4, 0, 0)[0], 1, 1e-6) << "a core for each";
+}
+
+TEST(Served, stretches_of_time_are_joined) {
+  const Served all = joined({served(10, 1000, 0, 1000, 300, {600, 400}), served(30, 2000, 0, 3000, 100, {1000, 800})});
+  EXPECT_EQ(all.service_us.size(), 40u);
+  EXPECT_NEAR(mean(all.service_us), 1750, 1e-9);
+  ASSERT_EQ(all.step_us.size(), 2u);
+  EXPECT_NEAR(all.step_us[0], 900, 1e-9);
+  EXPECT_NEAR(all.step_us[1], 700, 1e-9);
+}
+
 TEST(Prediction, shares_memory_where_that_is_the_scarcer) {
   // 15 GB/s each of 20.
   const auto slow = predicted_slow_downs({alone(1000, 1, 15e6), alone(1000, 1, 15e6)}, 2, 20e9, 0);

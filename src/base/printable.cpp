@@ -15,6 +15,11 @@ size_t utf8_length(std::string_view text) {
   return too_long || no_character ? 0 : length;
 }
 
+/// Whether it turns the direction of what is behind it (U+202A to U+202E, U+2066 to U+2069): a line then reads other than it is.
+bool turns(std::string_view character) {
+  return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -26,6 +31,12 @@ std::string printable(std::string_view text) {
     const size_t length = utf8_length(text.substr(i));
     const bool wide_control = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[i + 1]) <= 0x9f;  // U+0080 to U+009F
     const bool control = (c < ' ' && c != '\n' && c != '\t') || c == 0x7f || wide_control;
+    if (length == 3 && turns(text.substr(i, length))) {
+      out += text[i + 1] == '\x80' ? "\\u202" : "\\u206";
+      out += digits[static_cast<unsigned char>(text[i + 2]) & 15];
+      i += length;
+      continue;
+    }
     if (length > 0 && !control) {
       out += text.substr(i, length);
       i += length;

@@ -18,9 +18,9 @@ namespace {
 
 class Database {
  public:
-  explicit Database(const std::filesystem::path& file) : file_(file.string()) {
+  explicit Database(const std::filesystem::path& file) {
     sqlite3* opened = nullptr;
-    const int result = sqlite3_open_v2(file_.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
+    const int result = sqlite3_open_v2(file.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
     db_.reset(opened);
     if (result != SQLITE_OK) complain();
     distrust(opened);
@@ -45,8 +45,7 @@ class Database {
   }
 
  private:
-  [[noreturn]] void complain() const { fail("{}: damaged: {}", file_, sqlite3_errmsg(db_.get())); }
-  std::string file_;
+  [[noreturn]] void complain() const { fail("damaged: {}", sqlite3_errmsg(db_.get())); }
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> db_{nullptr, &sqlite3_close};
 };
 
@@ -110,21 +109,29 @@ Timings from_nsight(const std::filesystem::path& file) {
   }
   for (auto& [thread, ranges] : threads) ranges.sort();
   std::vector<Work> all;
-  const bool calls = db.has("CUPTI_ACTIVITY_KIND_RUNTIME");
+  const bool called = db.has("CUPTI_ACTIVITY_KIND_RUNTIME");
   const auto read = [&](const std::string& table, const std::string& name, const char* op) {
     if (!db.has(table)) return;
+    for (const char* column : {"start", "end"})
+      if (!db.has(table, column)) fail("damaged: its table {} has no column '{}'", table, column);
+    const bool calls = called && db.has(table, "correlationId");
     const std::string query =
         "SELECT " + std::string(calls ? "coalesce(r.start, k.start), coalesce(r.globalTid, 0), " : "k.start, 0, ") + name +
-        ", k.end - k.start FROM " + table + " k" +
+        ", CASE WHEN typeof(k.start) = 'integer' AND typeof(k.end) = 'integer' THEN k.end - k.start END FROM " + table + " k" +
         (calls ? " LEFT JOIN (SELECT correlationId, min(start) AS start, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY "
                  "correlationId) r ON r.correlationId = k.correlationId"
                : "");
     db.each(query, [&](sqlite3_stmt* s) {
+      if (sqlite3_column_type(s, 3) != SQLITE_INTEGER) fail("damaged: times in its table {} are no numbers", table);
       all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), Database::text(s, 2), op,
                      static_cast<double>(std::max<int64_t>(0, sqlite3_column_int64(s, 3))) / 1e3});
     });
   };
-  read("CUPTI_ACTIVITY_KIND_KERNEL", "coalesce((SELECT value FROM StringIds WHERE id = k.shortName), 'kernel')", "kernel");
+  std::string named = "NULL";  // exports of some versions lack one of these
+  for (const char* column : {"mangledName", "demangledName", "shortName"})
+    if (db.has("CUPTI_ACTIVITY_KIND_KERNEL", column))
+      named = fmt::format("coalesce((SELECT value FROM StringIds WHERE id = k.{}), {})", column, named);
+  read("CUPTI_ACTIVITY_KIND_KERNEL", "coalesce(" + named + ", 'kernel')", "kernel");
   read("CUPTI_ACTIVITY_KIND_MEMCPY", "'copy'", "copy");
   read("CUPTI_ACTIVITY_KIND_MEMSET", "'fill'", "fill");
   std::ranges::stable_sort(all, {}, &Work::asked);

@@ -28,8 +28,9 @@ struct Span {
   size_t node = SIZE_MAX;  // the row that it is added to
 };
 
-int64_t id_of(const Json& args, const char* key) {
-  const auto at = args.find(key);
+int64_t id_of(const Json& args, std::string_view key) {
+  auto at = args.find(key);
+  if (at == args.end() && key == "External id") at = args.find("external id");  // of kernels, before PyTorch 1.12
   return at != args.end() && at->is_number_integer() ? at->get<int64_t>() : -1;
 }
 
@@ -65,39 +66,58 @@ class Reader {
   }
 
   void sort_events(const Json& events) {
-    for (const Json& e : events) {
+    for (size_t i = 0; i < events.size(); ++i) {
+      const Json& e = events[i];
       if (!e.is_object() || !e.contains("name") || !e.at("name").is_string()) continue;
-      const auto name = e.at("name").get<std::string>();
-      const std::string category = e.value("cat", std::string());
-      static const Json none = Json::object();
-      const Json& args = e.contains("args") && e.at("args").is_object() ? e.at("args") : none;
-      const Thread thread = (e.contains("pid") ? e.at("pid").dump() : "") + " " + (e.contains("tid") ? e.at("tid").dump() : "");
-      if (name == "[memory]" && args.contains("Bytes")) {
-        if (const auto bytes = args.at("Bytes").get<int64_t>(); bytes > 0)
-          memory_[thread].emplace_back(e.at("ts").get<double>(), bytes);
-        continue;
+      try {
+        sort_event(e);
+      } catch (const Json::exception& wrong) {
+        fail("damaged: event {} of {}: {}", i + 1, events.size(), words(wrong));
       }
-      if (e.value("ph", std::string()) != "X") continue;
-      if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
-        gpu_.push_back(&e);
-        continue;
-      }
-      constexpr std::string_view module = "nn.Module: ";
-      Kind kind = Kind::op;
-      if (category == "user_annotation") {
-        kind = name.starts_with("ProfilerStep#") ? Kind::step : Kind::scope;
-      } else if (category == "python_function") {
-        if (!name.starts_with(module)) continue;
-        kind = Kind::scope;
-      } else if (category == "cuda_runtime" || category == "cuda_driver") {
-        kind = Kind::launch;
-      } else if (category != "cpu_op") {
-        continue;
-      }
-      const double begin = e.at("ts").get<double>(), us = std::max(0.0, e.value("dur", 0.0));
-      steps_ += kind == Kind::step;
-      threads_[thread].push_back({kind, label(name), begin, begin + us, id_of(args, "External id"), id_of(args, "correlation")});
     }
+  }
+
+  /// Categories as PyTorch calls them since 1.12; before, and on other makers' GPUs, some had other names.
+  static std::string category_of(const Json& e) {
+    const std::string category = e.value("cat", std::string());
+    static const std::map<std::string, std::string> names{
+        {"Operator", "cpu_op"}, {"Runtime", "cuda_runtime"}, {"hip_runtime", "cuda_runtime"}, {"xpu_runtime", "cuda_runtime"},
+        {"Kernel", "kernel"},   {"Memcpy", "gpu_memcpy"},    {"Memset", "gpu_memset"}};
+    const auto at = names.find(category);
+    return at == names.end() ? category : at->second;
+  }
+
+  void sort_event(const Json& e) {
+    const auto name = e.at("name").get<std::string>();
+    const std::string category = category_of(e);
+    static const Json none = Json::object();
+    const Json& args = e.contains("args") && e.at("args").is_object() ? e.at("args") : none;
+    const Thread thread = (e.contains("pid") ? e.at("pid").dump() : "") + " " + (e.contains("tid") ? e.at("tid").dump() : "");
+    if (name == "[memory]" && args.contains("Bytes")) {
+      if (const auto bytes = args.at("Bytes").get<int64_t>(); bytes > 0)
+        memory_[thread].emplace_back(e.at("ts").get<double>(), bytes);
+      return;
+    }
+    if (e.value("ph", std::string()) != "X") return;
+    if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
+      gpu_.push_back(&e);
+      return;
+    }
+    constexpr std::string_view module = "nn.Module: ";
+    Kind kind = Kind::op;
+    if (category == "user_annotation") {
+      kind = name.starts_with("ProfilerStep#") ? Kind::step : Kind::scope;
+    } else if (category == "python_function") {
+      if (!name.starts_with(module)) return;
+      kind = Kind::scope;
+    } else if (category == "cuda_runtime" || category == "cuda_driver") {
+      kind = Kind::launch;
+    } else if (category != "cpu_op") {
+      return;
+    }
+    const double begin = e.at("ts").get<double>(), us = std::max(0.0, e.value("dur", 0.0));
+    steps_ += kind == Kind::step;
+    threads_[thread].push_back({kind, label(name), begin, begin + us, id_of(args, "External id"), id_of(args, "correlation")});
   }
 
   /// The spans that are open at a time, the outermost first, and those of two kinds among them: a file may nest all it has.

@@ -5,21 +5,29 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/gunzip.h"
 
 namespace smelt::profile {
 namespace {
 
 using Json = nlohmann::json;
 
-/// What is wrong, without the library's number of it.
-std::string_view words(const Json::exception& e) {
-  const std::string_view text = e.what();
-  const size_t end = text.find("] ");
-  return end == text.npos ? text : text.substr(end + 2);
+/// The file's text, unpacked where gzip packed it (PyTorch's "trace.json.gz"), without a byte order mark.
+std::string unpacked(const std::filesystem::path& file) {
+  std::string text = read_text(file);
+  try {
+    if (is_gzip(text)) text = gunzip(text);
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", file.string(), e.what()), e.next(), e.code());
+  }
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  if (text.starts_with(mark)) text.erase(0, mark.size());
+  if (text.find_first_not_of(" \t\r\n") == text.npos) fail("{}: the file is empty", file.string());
+  return text;
 }
 
 Json parsed(const std::filesystem::path& file) {
-  const std::string text = read_text(file);
+  const std::string text = unpacked(file);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {  // its text may quote bytes that are no text
@@ -65,6 +73,12 @@ bool any_is(const Json& events, const char* key, std::string_view value) {
 }
 
 }  // namespace
+
+std::string_view words(const nlohmann::json::exception& e) {
+  const std::string_view text = e.what();
+  const size_t end = text.find("] ");
+  return end == text.npos ? text : text.substr(end + 2);
+}
 
 std::vector<std::string> own_names(std::vector<std::string> levels) {
   levels.resize(std::min(levels.size(), deepest_scope));
@@ -226,7 +240,9 @@ Timings from_trtexec(const Json& profile, const Json* layers) {
     if (e.contains("count")) t.runs = std::max(1, e.at("count").get<int>());
     if (!e.contains("name")) continue;
     NodeTime n{.name = e.at("name").get<std::string>(), .calls = 1};
-    const double us = 1e3 * (e.contains("medianMs") ? number_of(e, "medianMs") : number_of(e, "averageMs"));
+    const Json& ms = e.contains("medianMs") ? e.at("medianMs") : e.at("averageMs");
+    if (!ms.is_number()) fail("damaged: layer '{}' has {} where its milliseconds should be", n.name, ms.type_name());
+    const double us = 1e3 * ms.get<double>();
     n.self_gpu_us = n.total_gpu_us = us;
     if (const auto layer = known.find(n.name); layer != known.end()) {
       n.op = layer->second.type;
@@ -249,7 +265,8 @@ Timings from_trtexec(const Json& profile, const Json* layers) {
 
 bool is_profile(const std::filesystem::path& file) {
   const std::string head = read_head(file, 256);
-  if (head.starts_with("SQLite format 3")) return true;
+  if (head.starts_with("SQLite format 3") || is_gzip(head)) return true;
+  if (file.extension() == ".json" || file.extension() == ".sqlite") return true;
   const size_t first = head.find_first_not_of(" \t\r\n");
   return first != head.npos && (head[first] == '{' || head[first] == '[') && file.extension() != ".onnx";
 }
@@ -259,7 +276,14 @@ Timings read_timings(const std::filesystem::path& file, const std::filesystem::p
     t.file = file.filename().string();
     return t;
   };
-  if (read_head(file, 15) == "SQLite format 3") return named(from_nsight(file));
+  const auto with_file = [&](const Error& e) {
+    return Error(fmt::format("{}: {}", file.string(), e.what()), e.next(), e.code());
+  };
+  try {
+    if (read_head(file, 15) == "SQLite format 3") return named(from_nsight(file));
+  } catch (const Error& e) {
+    throw with_file(e);
+  }
   const Json json = parsed(file);
   try {
     if (!layers.empty()) {
@@ -267,6 +291,10 @@ Timings read_timings(const std::filesystem::path& file, const std::filesystem::p
       return named(from_trtexec(json, &described));
     }
     if (json.is_object() && text_of(json, "format") == "smelt.report") {
+      constexpr int newest = 2;  // docs/report.schema.json
+      if (const double version = number_of(json, "version"); version > newest)
+        throw Error(fmt::format("a report of version {}; this smelt reads up to {}", version, newest), "A newer smelt reads it.",
+                    ExitCode::unsupported);
       if (!json.contains("after") && !json.contains("before"))
         throw Error("a report of smelt without a profile", "smelt profile MODEL --json writes one.", ExitCode::unsupported);
       return named(from_smelt(json));
@@ -276,13 +304,17 @@ Timings read_timings(const std::filesystem::path& file, const std::filesystem::p
     if (json.is_array() && any_is(json, "cat", "Node")) return named(from_onnxruntime(json));
     if (json.is_array() && std::ranges::any_of(json, [](const Json& e) { return e.is_object() && e.contains("averageMs"); }))
       return named(from_trtexec(json, nullptr));
+    if (json.is_array() && any_is(json, "ph", "X"))  // Chrome's events without the object around them
+      return named(from_pytorch({{"traceEvents", json}}));
+    if (json.is_array() && json.size() == 1 && json[0].is_object() && json[0].contains("count"))
+      fail("a profile of trtexec without a layer's time");
     if (json.is_object() && json.contains("Layers"))
       throw Error("trtexec's layers, without times",
                   "Give them beside the profile: smelt profile profile.json --layers this.json", ExitCode::unsupported);
   } catch (const Json::exception& e) {
     throw Error(fmt::format("{}: damaged: {}", file.string(), words(e)));
   } catch (const Error& e) {
-    throw Error(fmt::format("{}: {}", file.string(), e.what()), e.next(), e.code());
+    throw with_file(e);
   }
   throw Error(
       fmt::format("{}: no profile that smelt reads", file.string()),

@@ -16,6 +16,9 @@ std::vector<std::string> own_names(std::vector<std::string> levels);
 /// "/layer1/layer1.0/conv/Conv" → {"layer1", "0", "conv"}: exporters name nodes by their modules.
 std::vector<std::string> scope_of_name(const std::string& name);
 
+/// What is wrong, without the library's number of it.
+std::string_view words(const nlohmann::json::exception& e);
+
 /// nlohmann's own errors come out of these; read_timings() says which file they are of.
 Timings from_smelt(const nlohmann::json& report);
 Timings from_pytorch(const nlohmann::json& trace);

@@ -11,6 +11,8 @@ TEST(Printable, escapes_what_a_terminal_obeys) {
   EXPECT_EQ(printable("\x1b[2Jconv\r\x7f\b"), "\\x1b[2Jconv\\x0d\\x7f\\x08");
   EXPECT_EQ(printable("a\xc2\x9b[2J"), "a\\x9b[2J");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("a\u202eb\u2067\u202d"), "a\\u202eb\\u2067\\u202d") << "they turn the line around";
+  EXPECT_EQ(printable("\u2029\u202f\u2065"), "\u2029\u202f\u2065");
 }
 
 TEST(Printable, leaves_text_lines_and_tabs_alone) {

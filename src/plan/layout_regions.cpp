@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <limits>
 #include <map>
 #include <numeric>
 
 #include "base/log.h"
+#include "plan/layout_costs.h"
 
 namespace smelt::plan {
 namespace {
 
 /// A region that costs about the same either way stays as it is.
-constexpr double clearly_less = 0.95;
+constexpr double clearly_less = 0.98;
+/// Sums of times that were measured one by one drift: what they say of ways closer than this, a race has to say.
+constexpr double far_apart = 1.2;
+/// What part of a region reorders, and plain kernels that are faster, may win at least, or it is not looked at any further.
+constexpr double worth_a_look = 0.03;
 
 /// Sets of tensors that steps connect.
 class Groups {
@@ -29,7 +33,10 @@ class Groups {
   std::vector<size_t> parent_;
 };
 
-bool is_channels_last(const Segment& s, TensorIndex t) { return t != absent && s.tensor(t).layout == ops::Layout::nhwc; }
+/// Channels-last images, and what lies as part of one.
+bool is_channels_last(const Segment& s, TensorIndex t) {
+  return t != absent && (s.tensor(t).layout == ops::Layout::nhwc || !s.tensor(t).strides.empty());
+}
 
 /// The steps around channels-last tensors, by region.
 std::vector<std::vector<const Step*>> regions(const Segment& s) {
@@ -53,31 +60,63 @@ std::vector<std::vector<const Step*>> regions(const Segment& s) {
   return all;
 }
 
-/// Allowed kernels of plain images alone: those that reorder them are the channels-last step's, and copies more.
-void keep_plain_kernels(ops::Offer& offer, const tune::Tuner& tuner) {
-  std::erase_if(offer.candidates, [&](const ops::Candidate& c) {
-    return c.config.ends_with("reordered") || c.tactic == "reference" || !tuner.allows(c.tactic);
-  });
-}
+/// Tells the caller how far measuring is.
+class Watched {
+ public:
+  Watched(const std::function<void(const Progress&)>& progress, size_t most)
+      : progress_(progress), most_(static_cast<int>(most)) {}
+  ~Watched() {
+    if (progress_ && done_ > 0) progress_({"tuning", "", most_, most_, seconds(), 0});
+  }
+  double operator()(const Step& step, double us) {
+    done_ = std::min(done_ + 1, most_);
+    if (progress_) progress_({"tuning", step.node->name, done_, most_, seconds(), seconds() / done_ * (most_ - done_)});
+    return us;
+  }
 
-/// Microseconds of a step: measured for kernels, estimated for copies; infinite where no kernel is left of plain images.
-double cost_us(const Segment& s, const Step& step, tune::Tuner& tuner, ops::WeightStore* weights, bool plain) {
-  if (step.kind == StepKind::kernel) {
-    const ops::BoundNode node = bound_node(s, step, weights);
-    ops::Offer offer = ops::offer(node, tuner.machine());
-    if (plain) keep_plain_kernels(offer, tuner);
-    return offer.candidates.empty() ? std::numeric_limits<double>::infinity() : tuner.time_us(node, offer);
+ private:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  const std::function<void(const Progress&)>& progress_;
+  int most_, done_ = 0;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// A region's nodes, and their steps over plain images.
+struct Region {
+  StepsOf channels_last, plain;
+};
+
+/// What both ways take; the plain one at least, where it is not worth a closer look.
+struct Times {
+  double channels_last = 0, plain = 0;
+};
+
+/// Looks as closely as the difference demands.
+Times times_of(const Region& region, LayoutCosts& costs, Watched& watched) {
+  const Segment &s = region.channels_last.s, &plain = region.plain.s;
+  Times t;
+  double most = 0;
+  std::map<NodeId, double> each;
+  for (const Step* step : region.channels_last.steps) {
+    const double us = watched(*step, costs.us(s, *step));
+    each[step->id] += us;
+    t.channels_last += us;
+    most += std::max(us, costs.most_reorder_us(s, *step));
   }
-  if (step.kind != StepKind::concat) return 0;
-  // Slices of a channels-last image lie in it where their makers take strides; those of a plain one where they are contiguous.
-  constexpr double bytes_per_us = 4e3;
-  double moved = 0;
-  for (TensorIndex t : step.inputs) {
-    if (t == absent || !s.tensor(t).strides.empty()) continue;
-    const bool contiguous = !is_channels_last(s, t) && s.tensor(t).shape[0] == 1;
-    if (!contiguous) moved += 2.0 * static_cast<double>(ops::storage_bytes(s.tensor(t)));
+  std::vector<const Step*> by_time = region.plain.steps;
+  std::ranges::stable_sort(by_time, std::ranges::greater(), [&](const Step* step) { return each[step->id]; });
+  for (const Step* step : by_time) {
+    if (t.plain >= (1 - worth_a_look) * most) return {t.channels_last, std::max(t.plain, t.channels_last)};
+    t.plain += watched(*step, costs.least_plain_us(plain, *step, each[step->id]));
   }
-  return moved / bytes_per_us / tuner.machine().threads;
+  t.plain = 0;
+  for (const Step* step : by_time) {
+    if (t.plain >= far_apart * most) return t;
+    t.plain += watched(*step, costs.us(plain, *step));
+  }
+  if (far_apart * t.plain <= t.channels_last) return t;
+  const std::vector<double> raced = costs.race(region.channels_last, region.plain);
+  return raced.empty() ? t : Times{raced[0], raced[1]};
 }
 
 }  // namespace
@@ -100,47 +139,33 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     const std::lock_guard lock(mutex_);
     if (carried_) return false;
   }
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  int done = 0;
-  const int total = static_cast<int>(channels_last.steps.size() + plain.steps.size());  // at most
-  const auto timed = [&](const Segment& s, const Step& step, bool is_plain) {
-    const double us = cost_us(s, step, tuner, weights, is_plain);
-    ++done;
-    if (progress) progress({"tuning", step.node->name, done, total, seconds(), seconds() / done * (total - done)});
-    return us;
-  };
+  LayoutCosts costs(tuner, weights);
+  Watched watched(progress, channels_last.steps.size() + plain.steps.size());
   std::map<NodeId, const Step*> plain_steps;
   for (const Step& step : plain.steps)
     if (step.id != NodeId::none) plain_steps.emplace(step.id, &step);
   bool changes = false;
-  for (const std::vector<const Step*>& region : regions(channels_last)) {
-    std::vector<NodeId> nodes;
-    for (const Step* step : region)
-      if (step->id != NodeId::none && plain_steps.contains(step->id)) nodes.push_back(step->id);
+  for (std::vector<const Step*>& steps : regions(channels_last)) {
+    Region region{{channels_last, std::move(steps)}, {plain, {}}};
+    std::set<NodeId> nodes;
+    for (const Step* step : region.channels_last.steps) {
+      const auto at = plain_steps.find(step->id);
+      if (at != plain_steps.end() && nodes.insert(step->id).second) region.plain.steps.push_back(at->second);
+    }
     {
       const std::lock_guard lock(mutex_);
-      if (std::ranges::all_of(nodes, [&](NodeId n) { return decided_.contains(n); })) continue;
+      if (std::ranges::includes(decided_, nodes)) continue;
     }
-    double as_it_is = 0, otherwise = 0;
-    std::map<NodeId, double> each;
-    for (const Step* step : region) as_it_is += each[step->id] = timed(channels_last, *step, false);
-    std::ranges::stable_sort(nodes, std::ranges::greater(), [&](NodeId n) { return each[n]; });
-    for (NodeId n : nodes) {
-      if (otherwise >= clearly_less * as_it_is) break;  // it cannot win any more
-      otherwise += timed(plain, *plain_steps.at(n), true);
-    }
+    const Times times = times_of(region, costs, watched);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
-    const bool better = otherwise < clearly_less * as_it_is;
     const std::lock_guard lock(mutex_);
     decided_.insert(nodes.begin(), nodes.end());
-    if (!better) continue;
+    if (times.plain >= clearly_less * times.channels_last) continue;
     info("{} steps around '{}' take {:.1f} µs with channels-last images, {:.1f} µs with plain ones: they stay plain",
-         region.size(), plain_steps.at(nodes.front())->node->name, as_it_is, otherwise);
+         region.channels_last.steps.size(), region.plain.steps.front()->node->name, times.channels_last, times.plain);
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }
-  if (progress && done > 0) progress({"tuning", "", total, total, seconds(), 0});
   return changes;
 }
 

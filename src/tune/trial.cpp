@@ -17,6 +17,8 @@ int64_t in_whole_pages(int64_t bytes) {
 
 }  // namespace
 
+Tensor trial_memory(int64_t bytes) { return Tensor::zeros(DType::u8, {in_whole_pages(bytes)}); }
+
 void fill_random(std::span<std::byte> memory, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&]<class T>(T, auto&& draw) {
@@ -42,27 +44,33 @@ void fill_random(Tensor& t, DType type, std::mt19937& random) {
   fill_random({static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.nbytes())}, type, random);
 }
 
-Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine) : node_(node) {
+Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine, std::span<std::byte* const> given) : node_(node) {
   node_.weights = &weights_;
   offer_ = ops::offer(node_, machine);
-  constexpr int64_t step = 64, huge_page = int64_t{2} << 20,
-                    small = 256 << 10;  // bytes; what is small lies in a core's own caches
+  constexpr int64_t step = 64, own_nothing = -1;
   int64_t size = 0;
-  const auto place = [&](const ops::BoundTensor& t) {
+  const auto place = [&](size_t i, const ops::BoundTensor& t) {
+    if (t.constant.valid() || t.type == DType::undefined || (i < given.size() && given[i])) return own_nothing;
     return std::exchange(size, size + (ops::storage_bytes(t) + step - 1) / step * step);
   };
+  const size_t inputs = node_.inputs.size();
   std::vector<int64_t> in_at, out_at;
-  for (const auto& t : node_.inputs) in_at.push_back(t.constant.valid() || t.type == DType::undefined ? -1 : place(t));
-  for (const auto& t : node_.outputs) out_at.push_back(t.type == DType::undefined ? -1 : place(t));
-  memory_ = Tensor::zeros(DType::u8, {in_whole_pages(size)});
+  for (size_t i = 0; i < inputs; ++i) in_at.push_back(place(i, node_.inputs[i]));
+  for (size_t i = 0; i < node_.outputs.size(); ++i) out_at.push_back(place(inputs + i, node_.outputs[i]));
+  memory_ = trial_memory(size);
   auto* begin = static_cast<std::byte*>(memory_.raw());
   std::mt19937 random(1);
-  for (size_t i = 0; i < in_at.size(); ++i) {
+  const auto others = [&](size_t i) { return i < given.size() ? given[i] : nullptr; };
+  for (size_t i = 0; i < inputs; ++i) {
     const auto& t = node_.inputs[i];
-    in_.push_back(in_at[i] < 0 ? t.constant.raw() : begin + in_at[i]);
+    if (t.constant.valid() || t.type == DType::undefined)
+      in_.push_back(t.constant.raw());
+    else
+      in_.push_back(in_at[i] < 0 ? others(i) : begin + in_at[i]);
     if (in_at[i] >= 0) fill_random({begin + in_at[i], static_cast<size_t>(ops::storage_bytes(t))}, t.type, random);
   }
-  for (const int64_t at : out_at) out_.push_back(at < 0 ? nullptr : begin + at);
+  for (size_t i = 0; i < out_at.size(); ++i)
+    out_.push_back(node_.outputs[i].type == DType::undefined ? nullptr : out_at[i] < 0 ? others(inputs + i) : begin + out_at[i]);
 }
 
 std::function<void()> Trial::runner(const std::string& tactic, const std::string& config) {
@@ -72,7 +80,7 @@ std::function<void()> Trial::runner(const std::string& tactic, const std::string
   kernels_.push_back(at->prepare());
   ops::Kernel* kernel = kernels_.back().get();
   if (workspaces_.empty() || workspaces_.back().nbytes() < kernel->workspace())
-    workspaces_.push_back(Tensor::zeros(DType::u8, {in_whole_pages(kernel->workspace())}));
+    workspaces_.push_back(trial_memory(kernel->workspace()));
   void* workspace = workspaces_.back().raw();
   return [this, kernel, workspace] { kernel->run({in_, out_, workspace}); };
 }

@@ -19,11 +19,16 @@ void fill_random(std::span<std::byte> memory, DType type, std::mt19937& random);
 /// The same for a tensor's.
 void fill_random(Tensor& t, DType type, std::mt19937& random);
 
+/// Memory for so many bytes, as a plan's arena lies: of huge pages where it fills one, so that where a process's pages happen to lie
+/// decides nothing.
+Tensor trial_memory(int64_t bytes);
+
 class Trial {
  public:
   /// Uses constants as they are. Other floating-point inputs are uniform in [-1, 1); integers and booleans are 0, which is a
-  /// valid index everywhere. The trial owns its packed weights and frees them.
-  Trial(const ops::BoundNode& node, const ops::Machine& machine);
+  /// valid index everywhere. The trial owns its packed weights and frees them. `given`: memory of the inputs, then of the outputs, that
+  /// others share, null for what is to be its own.
+  Trial(const ops::BoundNode& node, const ops::Machine& machine, std::span<std::byte* const> given = {});
 
   /// Prepares the candidate and returns a function that runs it once. The trial must outlive the function.
   std::function<void()> runner(const std::string& tactic, const std::string& config);
@@ -32,9 +37,7 @@ class Trial {
   ops::WeightStore weights_{0};
   ops::BoundNode node_;
   ops::Offer offer_;
-  /// The inputs that are no constants and the outputs, as they lie in a plan's arena: in one block, of huge pages where it fills one,
-  /// so that where a process's pages happen to lie decides nothing.
-  Tensor memory_;
+  Tensor memory_;                   // the inputs that are no constants and the outputs, but for those that are given
   std::vector<Tensor> workspaces_;  // a candidate uses the last one if it is large enough: they run in turn
   std::vector<std::unique_ptr<ops::Kernel>> kernels_;
   std::vector<const void*> in_;

@@ -98,6 +98,7 @@ class Tuner {
     struct Part {
       const ops::BoundNode* node;
       const ops::Offer* offer;
+      std::vector<int> memory = {};  // of its inputs, then of its outputs: parts share what has one number; -1, or none: its own
     };
     std::string name;
     std::vector<Part> parts;

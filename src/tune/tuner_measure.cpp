@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <map>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -29,6 +32,44 @@ MeasureOptions gpu_options_of(int level) {
     default: return {.repetitions = 12, .budget_us = 60'000, .at_least_us = 0, .min_sample_us = 0, .hopeless = 4};
   }
 }
+
+/// The memory that parts of a way share. What no part makes before it is read is as a Trial's inputs are.
+class SharedMemory {
+ public:
+  explicit SharedMemory(const Tuner::Way& way) {
+    std::map<int, int64_t> bytes;
+    each(way, [&](int number, const ops::BoundTensor& t) {
+      int64_t& most = bytes[number];
+      most = std::max(most, ops::storage_bytes(t));
+    });
+    for (const auto& [number, size] : bytes) tensors_[number] = trial_memory(size);
+    std::mt19937 random(1);
+    std::set<int> filled;
+    each(way, [&](int number, const ops::BoundTensor& t) {
+      if (!filled.insert(number).second) return;
+      fill_random({at(number), static_cast<size_t>(ops::storage_bytes(t))}, t.type, random);
+    });
+  }
+  /// Where the part's inputs and outputs lie.
+  std::vector<std::byte*> of(const Tuner::Way::Part& part) {
+    std::vector<std::byte*> all;
+    for (int number : part.memory) all.push_back(tensors_.contains(number) ? at(number) : nullptr);
+    return all;
+  }
+
+ private:
+  template <class F> static void each(const Tuner::Way& way, F&& f) {
+    for (const Tuner::Way::Part& p : way.parts) {
+      for (size_t i = 0; i < p.memory.size(); ++i) {
+        const size_t inputs = p.node->inputs.size();
+        const ops::BoundTensor& t = i < inputs ? p.node->inputs[i] : p.node->outputs[i - inputs];
+        if (p.memory[i] >= 0 && !t.constant.valid() && t.type != DType::undefined) f(p.memory[i], t);
+      }
+    }
+  }
+  std::byte* at(int number) { return static_cast<std::byte*>(tensors_.at(number).raw()); }
+  std::map<int, Tensor> tensors_;
+};
 
 constexpr int most_under_load = 3;  // measurements of a candidate beside other work, after which it is left at that
 
@@ -172,13 +213,15 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   }
   if (up()) return {};
   std::list<Trial> trials;
+  std::list<SharedMemory> memories;
   std::vector<std::function<void()>> runs;
   for (size_t i = 0; i < ways.size(); ++i) {
+    SharedMemory& memory = memories.emplace_back(ways[i]);
     std::vector<std::function<void()>> parts;
     for (size_t k = 0; k < ways[i].parts.size(); ++k) {
       const Way::Part& p = ways[i].parts[k];
       const ops::Candidate& c = p.offer->candidates[chosen[i][k]];
-      parts.push_back(trials.emplace_back(*p.node, machine_).runner(c.tactic, c.config));
+      parts.push_back(trials.emplace_back(*p.node, machine_, memory.of(p)).runner(c.tactic, c.config));
     }
     runs.emplace_back([parts = std::move(parts)] {
       for (const auto& run : parts) run();

@@ -18,11 +18,12 @@ namespace {
 class PoolKernel final : public Kernel {
  public:
   PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
-      : p_(p),
+      : p_(as_volume(p)),
         threads_(threads),
-        from_(pixel_steps(x)),
-        to_(pixel_steps(y)),
-        whole_image_(p.window.kernel == spatial_of(p.x) && p.window.pad_begin == Shape{0, 0} && p.window.pad_end == Shape{0, 0}),
+        from_(volume_steps(x)),
+        to_(volume_steps(y)),
+        whole_image_(p.window.kernel == spatial_of(p.x) && elements(spatial_of(p.y)) == 1 &&
+                     std::ranges::all_of(p.window.pad_begin, [](int64_t n) { return n == 0; })),
         rows_(row_functions(p.x[1])) {}
 
   /// One large window: the threads share its rows, and their sums are added.
@@ -36,12 +37,16 @@ class PoolKernel final : public Kernel {
     const float* x = static_cast<const float*>(b.inputs[0]);
     float* y = static_cast<float*>(b.outputs[0]);
     if (splits_window()) return split(x, y, static_cast<float*>(b.workspace));
-    const int64_t lines = p_.y[0] * p_.y[2], line = p_.y[3];
-    parallel(threads_, lines, 1, [&](int64_t begin, int64_t end, int) {
+    // Lines along one axis only are shared out by pieces.
+    const int64_t height = p_.y[3], lines = p_.y[0] * p_.y[2] * height, line = p_.y[4];
+    const int64_t pieces = lines >= 4 * threads_ ? 1 : std::min<int64_t>(line, 4 * threads_),
+                  piece = (line + pieces - 1) / pieces;
+    parallel(threads_, lines * pieces, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        for (int64_t j = 0; j < line; ++j) {
-          pixel(x + i / p_.y[2] * from_[0], y + i / p_.y[2] * to_[0] + i % p_.y[2] * to_[1] + j * to_[2], i % p_.y[2], j);
-        }
+        const int64_t row = i / pieces % height, plane = i / pieces / height % p_.y[2], n = i / pieces / height / p_.y[2];
+        float* to = y + n * to_[0] + plane * to_[1] + row * to_[2];
+        const int64_t first = i % pieces * piece, last = std::min(line, first + piece);
+        for (int64_t j = first; j < last; ++j) pixel(x + n * from_[0], to + j * to_[3], plane, row, j);
       }
     });
   }
@@ -83,30 +88,31 @@ class PoolKernel final : public Kernel {
     int64_t held_ = 0;
   };
 
-  void pixel(const float* image, float* to, int64_t y, int64_t x) const {
+  void pixel(const float* image, float* to, int64_t z, int64_t y, int64_t x) const {
     int64_t taps = 0;
     Fold fold(*this, to);
-    for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
-      fold.add(image + at_y * from_[1] + at_x * from_[2]);
+    for_volume_taps(p_, z, y, x, [&](int64_t at_z, int64_t at_y, int64_t at_x) {
+      fold.add(image + at_z * from_[1] + at_y * from_[2] + at_x * from_[3]);
       ++taps;
     });
-    const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
+    const int64_t count = p_.kind == Kind::mean ? elements(p_.window.kernel) : taps;
     fold.end(1.0f / static_cast<float>(count));
   }
 
   void split(const float* x, float* y, float* sums) const {
-    const int64_t height = p_.x[2], width = p_.x[3];
+    const int64_t planes = p_.x[2], height = p_.x[3], width = p_.x[4], lines = planes * height;
     for (int64_t n = 0; n < p_.y[0]; ++n) {
       parallel_dynamic(threads_, threads_, [&](int64_t part, int) {
         Fold fold(*this, sums + part * padded_channels());
-        for (int64_t i = height * part / threads_; i < height * (part + 1) / threads_; ++i) {
-          for (int64_t j = 0; j < width; ++j) fold.add(x + n * from_[0] + i * from_[1] + j * from_[2]);
+        for (int64_t i = lines * part / threads_; i < lines * (part + 1) / threads_; ++i) {
+          const float* row = x + n * from_[0] + i / height * from_[1] + i % height * from_[2];
+          for (int64_t j = 0; j < width; ++j) fold.add(row + j * from_[3]);
         }
         fold.end(1);
       });
       Fold fold(*this, y + n * to_[0]);
       for (int64_t t = 0; t < threads_; ++t) fold.add(sums + t * padded_channels());
-      fold.end(1.0f / static_cast<float>(height * width));
+      fold.end(1.0f / static_cast<float>(lines * width));
     }
   }
 
@@ -127,7 +133,7 @@ const RowFunctions& row_functions(int64_t channels) {
 
 void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer) {
   constexpr double bytes_per_us = 10e3;
-  const double bytes = 4.0 * static_cast<double>(elements(p.y) * p.window.kernel[0] * p.window.kernel[1]);
+  const double bytes = 4.0 * static_cast<double>(elements(p.y) * elements(p.window.kernel));
   offer.candidates.push_back(
       {"cpu", "", 1 + bytes / bytes_per_us / machine.threads, [p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
          return std::make_unique<PoolKernel>(p, x, y, threads);

@@ -21,7 +21,7 @@ bool is_pool(const Node& node) {
 
 /// Every window holds at least one pixel of the image.
 bool no_empty_window(const Problem& p) {
-  for (size_t a = 0; a < 2; ++a) {
+  for (size_t a = 0; a < p.window.rank(); ++a) {
     const int64_t reach = (p.window.kernel[a] - 1) * p.window.dilation[a];
     if (p.window.dilation[a] > 1 && p.window.pad_begin[a] > 0) return false;
     if (p.window.pad_begin[a] > reach || (p.y[a + 2] - 1) * p.window.stride[a] - p.window.pad_begin[a] >= p.x[a + 2])
@@ -32,7 +32,9 @@ bool no_empty_window(const Problem& p) {
 
 /// Why smelt's own kernels do not take it.
 std::optional<Refusal> rejects(const BoundNode& b, const Problem& p) {
-  if (p.x.size() != 4) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.x.size() - 2);
+  if (p.x.size() < 3 || p.x.size() > 5 || p.y.size() != p.x.size())
+    return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.x.size() - 2);
+  if (p.x.size() != 4 && is_byte(p.type)) return refuse(Reason::wrong_rank, "bytes along {} axes; it knows 2", p.x.size() - 2);
   if (!is_byte(p.type) && (!float_kind(p.type) || b.outputs[0].type != p.type))
     return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.type));
   if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0]))

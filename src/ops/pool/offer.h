@@ -9,9 +9,9 @@ namespace smelt::ops::pool {
 /// The inner loops for this machine and pixels of so many channels.
 const RowFunctions& row_functions(int64_t channels);
 
-/// "cpu" for f32. `p` has four axes, is channels-last on both sides, not empty, and has no window without a pixel.
+/// "cpu" for f32. `p` has one to three spatial axes, is channels-last on both sides, not empty, and has no window without a pixel.
 void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);
-/// "cpu" for f16 and bf16. `p` has four axes, is channels-last on both sides, not empty, and has no window without a pixel.
+/// "cpu" for f16 and bf16. `p` has one to three spatial axes, is channels-last on both sides, not empty, and has no window without a pixel.
 void offer_halves(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);
 void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);  // "onednn"
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ops/core/key.h"
+#include "ops/core/strides.h"
 
 namespace smelt::ops::pool {
 namespace {
@@ -62,6 +63,25 @@ std::string print(const Problem& p) {
       .field(p.from)
       .option(">", p.to, p.from)
       .text();
+}
+
+Problem as_volume(const Problem& p) {
+  Problem v = p;
+  const size_t missing = 5 - p.x.size();
+  const auto lead = [&](Shape& s, size_t at, int64_t value) {
+    s.insert(s.begin() + static_cast<std::ptrdiff_t>(at), missing, value);
+  };
+  lead(v.x, 2, 1), lead(v.y, 2, 1);
+  for (Shape* s : {&v.window.kernel, &v.window.stride, &v.window.dilation}) lead(*s, 0, 1);
+  for (Shape* s : {&v.window.pad_begin, &v.window.pad_end}) lead(*s, 0, 0);
+  return v;
+}
+
+Shape volume_steps(const BoundTensor& image) {
+  Shape s = memory_strides(image);
+  s.erase(s.begin() + 1);
+  s.insert(s.begin() + 1, 4 - s.size(), 0);
+  return s;
 }
 
 Result<Problem> problem(const BoundNode& b) {

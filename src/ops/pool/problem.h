@@ -37,6 +37,30 @@ template <class F> void for_taps(const Problem& p, int64_t place_y, int64_t plac
   }
 }
 
+/// The problem with three spatial axes, those that it lacks of extent 1 in front.
+Problem as_volume(const Problem& p);
+/// Elements along [N, D, H, W] of an image whose channels are adjacent, axes that it lacks in front as as_volume has them.
+Shape volume_steps(const BoundTensor& image);
+
+/// The same of a problem of as_volume: calls f(tap z, tap y, tap x).
+template <class F> void for_volume_taps(const Problem& p, int64_t place_z, int64_t place_y, int64_t place_x, F&& f) {
+  const Window& w = p.window;
+  const auto at = [&](size_t axis, int64_t place, int64_t k) {
+    return place * w.stride[axis] - w.pad_begin[axis] + k * w.dilation[axis];
+  };
+  const auto inside = [&](size_t axis, int64_t i) { return i >= 0 && i < p.x[axis + 2]; };
+  for (int64_t kz = 0; kz < w.kernel[0]; ++kz) {
+    const int64_t z = at(0, place_z, kz);
+    if (!inside(0, z)) continue;
+    for (int64_t ky = 0; ky < w.kernel[1]; ++ky) {
+      const int64_t y = at(1, place_y, ky);
+      if (!inside(1, y)) continue;
+      for (int64_t kx = 0; kx < w.kernel[2]; ++kx)
+        if (const int64_t x = at(2, place_x, kx); inside(2, x)) f(z, y, x);
+    }
+  }
+}
+
 /// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes; refused for
 /// other nodes.
 Result<Problem> problem(const BoundNode& node);

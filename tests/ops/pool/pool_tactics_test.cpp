@@ -41,6 +41,14 @@ TEST(PoolTactics, agree_with_the_reference_on_every_listed_window) {
   cases.push_back({"MaxPool", {1, 9, 11, 12}, {3, 2}, {1, 2}, {0, 0, 0, 0}, {2, 3}});
   cases.push_back({"MaxPool", {2, 300, 6, 5}, {2, 2}, {2, 2}});
   cases.push_back({"AveragePool", {2, 300, 6, 5}, {2, 2}, {2, 2}});
+  for (const char* op : {"MaxPool", "AveragePool"}) {  // along one axis, and three
+    cases.push_back({op, {2, 20, 31}, {3}, {2}, {1, 1}, {1}});
+    cases.push_back({op, {1, 7, 9}, {9}, {1}, {0, 0}, {1}});
+    cases.push_back({op, {1, 5, 90}, {4}, {1}, {2, 1}, {1}});
+    cases.push_back({op, {2, 18, 6, 5, 7}, {3, 2, 3}, {2, 1, 2}, {1, 0, 1, 1, 1, 0}, {1, 1, 1}});
+    cases.push_back({op, {1, 3, 3, 4, 4}, {3, 4, 4}, {1, 1, 1}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}});
+  }
+  cases.push_back({"MaxPool", {1, 16, 7, 8, 9}, {2, 2, 2}, {1, 2, 1}, {0, 0, 0, 0, 0, 0}, {2, 1, 3}});
   for (const Case& c : cases) {
     Trial t = trial(c);
     EXPECT_THAT(check(t, 2e-7), testing::Contains("cpu")) << c.op << to_string(c.x);

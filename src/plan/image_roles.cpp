@@ -98,7 +98,9 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
   if (!on_gpu && (is_reduction(*step.node) || is_block_move(*step.node))) return Role::reads;
-  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
+  if (is_image_conv(s, step, on_gpu) || (!on_gpu && step.node->is("DeformConv"))) return Role::image;
+  // Windows over plain rows are as fast on the processor.
+  if (is_image_pool(s, step, on_gpu)) return on_gpu ? Role::image : Role::follows;
   if (is_dynamic_quantize(s, step, on_gpu)) return Role::follows;
   const bool images_out =
       std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });

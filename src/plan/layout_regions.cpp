@@ -33,20 +33,28 @@ class Groups {
   std::vector<size_t> parent_;
 };
 
-/// Channels-last images, and what lies as part of one.
-bool is_channels_last(const Segment& s, TensorIndex t) {
-  return t != absent && (s.tensor(t).layout == ops::Layout::nhwc || !s.tensor(t).strides.empty());
+/// Channels-last images, what lies as part of one, and views of their memory.
+std::vector<bool> channels_last_tensors(const Segment& s) {
+  std::vector<bool> is(s.tensors.size());
+  for (size_t t = 0; t < s.tensors.size(); ++t) is[t] = s.tensors[t].layout == ops::Layout::nhwc || !s.tensors[t].strides.empty();
+  for (const Step& step : s.steps) {
+    if (step.kind != StepKind::view || step.id != NodeId::none) continue;
+    for (const auto* tensors : {&step.inputs, &step.outputs})
+      for (TensorIndex t : *tensors) is[static_cast<size_t>(t)] = true;
+  }
+  return is;
 }
 
 /// The steps around channels-last tensors, by region.
 std::vector<std::vector<const Step*>> regions(const Segment& s) {
   Groups groups(s.tensors.size());
+  const std::vector<bool> is_channels_last = channels_last_tensors(s);
   std::vector<std::pair<const Step*, TensorIndex>> touching;
   for (const Step& step : s.steps) {
     TensorIndex first = absent;
     for (const auto* tensors : {&step.inputs, &step.outputs}) {
       for (TensorIndex t : *tensors) {
-        if (!is_channels_last(s, t)) continue;
+        if (t == absent || !is_channels_last[static_cast<size_t>(t)]) continue;
         if (first == absent) first = t;
         groups.join(static_cast<size_t>(first), static_cast<size_t>(t));
       }

@@ -11,10 +11,11 @@
 #include "ops/conv/one_axis.h"
 #include "ops/conv/problem.h"
 #include "ops/core/channels_last.h"
-#include "ops/core/reference_kernel.h"
-#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
 #include "plan/channels_last_moves.h"
+#include "plan/concat_slices.h"
 #include "plan/image_roles.h"
+#include "plan/turned_axes.h"
 #include "plan/views.h"
 
 namespace smelt::plan {
@@ -39,8 +40,7 @@ class Pass {
     }
     for (Step& step : steps) place(std::move(step));
     if (moves_) seen_.insert(moves_->strided().begin(), moves_->strided().end());
-    do slice_concatenations();
-    while (drop_refused_slices());
+    slice_concatenations(s_, seen_, on_gpu_, [&](const Step& step, const ops::BoundNode& node) { return runs(step, node); });
   }
 
  private:
@@ -99,6 +99,11 @@ class Pass {
     return is_image(t, on_gpu_) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
   }
   bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
+  /// A constant that is joined to images, and lies as they do then.
+  bool is_constant_image(TensorIndex t) const {
+    if (t == absent || !s_.tensor(t).constant.valid()) return false;
+    return is_image(s_.tensor(t), on_gpu_) && !ops::is_same_either_way(s_.tensor(t).shape);
+  }
   /// Those of the step's images that are channels-last where the step is: operands of fewer axes, which broadcast, stay plain.
   bool counts(TensorIndex t, const Step& step) const {
     return counts(t) && s_.tensor(t).shape.size() == s_.tensor(step.outputs[0]).shape.size();
@@ -187,6 +192,17 @@ class Pass {
     return true;
   }
 
+  /// Runs the step on the memory of its channels-last image, where it is the same operator there.
+  bool turns(const Step& step) {
+    if (!moves_ || step.inputs.empty() || step.inputs[0] == absent || !is_last(step.inputs[0])) return false;
+    auto all = turned_steps(s_, step, [&](const Step& turned, const ops::BoundNode& node) { return runs(turned, node); });
+    if (!all) return false;
+    std::ranges::move(all->before, std::back_inserter(s_.steps));
+    s_.steps.push_back(std::move(all->step));
+    std::ranges::move(all->after, std::back_inserter(s_.steps));
+    return true;
+  }
+
   void place(Step step) {
     if (groups_channels_last(step) || (moves_ && moves_->follow(step))) return s_.steps.push_back(std::move(step));
     // A part that is contiguous in a plain image is none in a channels-last one.
@@ -194,11 +210,16 @@ class Pass {
     if (was_view) step.kind = StepKind::kernel;
     const Role r = plain_.contains(step.id) ? Role::plain : role(s_, step, on_gpu_);
     if (r == Role::reads && reads_as_it_lies(step)) return s_.steps.push_back(std::move(step));
+    if ((r == Role::plain || r == Role::follows) && !plain_.contains(step.id) &&
+        !(r == Role::follows && runs_channels_last(step, r)) && turns(step))
+      return;
     const bool wanted =
         r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, [&](TensorIndex t) { return is_last(t); }));
     const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
     if (was_view && !last) step.kind = StepKind::view;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (last && step.kind == StepKind::concat && is_constant_image(step.inputs[i]))
+        step.inputs[i] = constant_channels_last(step.inputs[i]);
       if (!counts(step.inputs[i])) continue;
       if (last && r == Role::image && reads_any_layout(step, i)) continue;
       step.inputs[i] = in_layout(step.inputs[i], last && counts(step.inputs[i], step) ? Layout::nhwc : Layout::plain);
@@ -227,7 +248,26 @@ class Pass {
     v.layout = layout;
     v.fixed_layout = false;
     v.strides.clear();
+    v.constant = Tensor();
     return add_tensor(s_, std::move(v));
+  }
+
+  /// A constant's copy that lies as images do; on the processor it is made now.
+  TensorIndex constant_channels_last(TensorIndex t) {
+    const int64_t bytes = ops::element_bytes(s_.tensor(t).type);
+    if (on_gpu_ || !ops::StridedCopy::can_move(bytes)) return in_layout(t, Layout::nhwc);
+    const auto [at, fresh] = copies_.try_emplace({t, Layout::nhwc}, absent);
+    if (fresh) {
+      const Tensor plain = s_.tensor(t).constant;
+      Tensor last = Tensor::zeros(plain.type(), plain.shape());
+      ops::StridedCopy(plain.shape(), strides(plain.shape()), ops::channels_last_strides(plain.shape()), bytes, 1)
+          .run(last.raw(), plain.raw());
+      at->second = copy_of(t, Layout::nhwc);
+      BoundValue& copy = s_.tensor(at->second);
+      copy.constant = std::move(last);
+      copy.value = ValueId::none;
+    }
+    return at->second;
   }
 
   /// The tensor, or a reordered copy of it made once.
@@ -241,73 +281,12 @@ class Pass {
     return at->second;
   }
 
-  /// Kernels that read this input, or write this output, when its pixels are further apart than its channels fill.
-  bool takes_strides(const Step& step) const {
-    if (step.kind == StepKind::concat) return true;
-    if (step.kind != StepKind::kernel) return false;
-    const Node& n = *step.node;
-    if (is_reorder(n) || (!on_gpu_ && is_part(n)) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step, on_gpu_))
-      return true;
-    if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
-    if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
-      return false;
-    if (n.op == "Conv") return true;
-    const Shape& w = s_.tensor(step.inputs[1]).shape;  // transposed: windows side by side
-    const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
-    return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&
-           std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_shape") &&
-           std::ranges::all_of(n.get_ints("output_padding"), [](int64_t p) { return p == 0; });  // exporters write its zeros out
-  }
-
-  void slice_concatenations() {
-    std::vector<int> uses(s_.tensors.size(), 0);  // as a concatenation's input
-    std::vector<bool> sliceable(s_.tensors.size(), false);
-    for (const Step& step : s_.steps) {
-      for (TensorIndex t : step.outputs) {
-        if (t != absent)
-          sliceable[static_cast<size_t>(t)] = takes_strides(step) && !s_.tensor(t).fixed_layout && !dense_.contains(t);
-      }
-    }
-    for (const Step& step : s_.steps) {
-      for (TensorIndex t : step.inputs) {
-        if (t == absent) continue;
-        if (!takes_strides(step)) sliceable[static_cast<size_t>(t)] = false;
-        if (step.kind == StepKind::concat) ++uses[static_cast<size_t>(t)];
-      }
-    }
-    for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
-      if (!is_channel_concat(s_, *step, on_gpu_) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
-      const Shape slice = ops::memory_strides(s_.tensor(step->outputs[0]));
-      for (TensorIndex t : step->inputs) {
-        const size_t i = static_cast<size_t>(t);
-        if (sliceable[i] && uses[i] == 1 && s_.tensor(t).layout == Layout::nhwc) s_.tensor(t).strides = slice;
-      }
-    }
-  }
-
-  /// Slices that a kernel does not take after all (a CPU without AVX2) are dense again, and copied.
-  bool drop_refused_slices() {
-    const auto is_slice = [&](TensorIndex t) { return t != absent && !s_.tensor(t).strides.empty(); };
-    const size_t before = dense_.size();
-    for (const Step& step : s_.steps) {
-      if (std::ranges::none_of(step.inputs, is_slice) && std::ranges::none_of(step.outputs, is_slice)) continue;
-      if (runs(step, bound_node(s_, step, nullptr))) continue;
-      for (const auto* tensors : {&step.inputs, &step.outputs})
-        std::ranges::copy_if(*tensors, std::inserter(dense_, dense_.end()), is_slice);
-    }
-    if (dense_.size() == before) return false;
-    for (BoundValue& t : s_.tensors) t.strides.clear();
-    for (const auto& [t, strides] : seen_) s_.tensor(t).strides = strides;
-    return true;
-  }
-
   Segment& s_;
   const tune::Tuner& tuner_;
   const std::set<NodeId>& plain_;
   AcceptedLayouts* accepted_;
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
-  std::set<TensorIndex> dense_;             // must not be slices
   std::optional<ChannelsLastMoves> moves_;  // on the processor
   std::vector<GroupNorm> group_norms_;
   std::map<TensorIndex, Shape> seen_;  // images as their groups

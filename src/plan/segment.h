@@ -2,6 +2,7 @@
 //
 //   shapes.h         types, concrete shapes, values known before the run               → tensors and steps
 //   layouts.h        each tensor's layout; reorder steps where two layouts meet        (steps have no kernels yet)
+//   concat_slices.h  channels-last concatenations' inputs → slices of the whole
 //   layout_regions.h regions that are faster over plain images
 //   fused_choices.h  fused steps that are slower than their parts → the parts' steps
 //   joined_products.h products of one input → one product, whose readers read slices, or the products one by one

@@ -68,6 +68,24 @@ TEST(Layouts, a_concatenation_of_channels_is_never_copied) {
   EXPECT_EQ(std::ranges::count(ops, "Concat"), 0);
 }
 
+TEST(Layouts, a_constant_joins_images_along_any_axis) {
+  for (const int64_t axis : {1, 2}) {
+    for (const bool first : {false, true}) {
+      Images n({1, 8, 10, 12});
+      const ValueId a = n.conv("a", n.x, 8, 12, 3, {1, 12, 10, 12});
+      Shape more{1, 12, 10, 12}, all = more;
+      const auto at = static_cast<size_t>(axis);
+      more[at] = 5, all[at] += 5;
+      std::vector<ValueId> parts{a, n.constant(more)};
+      if (first) std::swap(parts[0], parts[1]);
+      const ValueId joined = n.node("join", "Concat", parts, all, {{"axis", axis}});
+      n.b.g.add_output(n.conv("y", joined, all[1], 8, 1, {1, 8, all[2], 12}));
+      const auto ops = run_and_compare(std::move(n.b.g));
+      EXPECT_LE(std::ranges::count(ops, "ai.smelt.Reorder"), 3);  // of the input, the constant and the result
+    }
+  }
+}
+
 TEST(Layouts, a_slice_that_another_convolution_reads_too_stays_in_its_place) {
   Images n({2, 8, 6, 7});
   const ValueId a = n.conv("a", n.x, 8, 12, 3, {2, 12, 6, 7});

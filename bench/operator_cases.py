@@ -64,7 +64,7 @@ class Case:
         infos = [helper.make_empty_tensor_value_info(o) for o in outputs]
         graph = helper.make_graph([node], "case", inputs, infos, constants)
         opsets = [helper.make_opsetid("", self.opset)] + (
-            [helper.make_opsetid(self.domain, 3)] if self.domain == "ai.onnx.ml" else []
+            [helper.make_opsetid(self.domain, 3 if self.domain == "ai.onnx.ml" else 1)] if self.domain else []
         )
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         if self.domain in ("", "ai.onnx.ml"):  # ONNX Runtime asks for the outputs' types
@@ -72,6 +72,10 @@ class Case:
             for output in model.graph.output:  # functions are not followed: as the first input
                 if not output.type.WhichOneof("value"):
                     output.type.CopyFrom(inputs[0].type)
+        elif self.domain == "com.microsoft":  # no shape is known
+            kind = TensorProto.FLOAT if "ToFloat" in self.op else inputs[0].type.tensor_type.elem_type
+            for output in model.graph.output:
+                output.type.tensor_type.elem_type = kind
         return model
 
 

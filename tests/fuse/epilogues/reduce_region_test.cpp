@@ -1,3 +1,4 @@
+#include "fuse/rewrites/rewrites.h"
 #include "support/equivalence.h"
 
 namespace smelt::fuse {
@@ -39,6 +40,22 @@ TEST(ReduceRegion, takes_every_kind_and_all_axes) {
     b.output(b.reduce(b.full("neg", "Neg", {b.x}), op));
     b.output(b.node("all", op, {b.x}, {}, b.type, {{"keepdims", int64_t{0}}}));
     EXPECT_EQ(matches(b.fuse(), "reduce_region"), 2u);
+  }
+}
+
+TEST(ReduceRegion, takes_a_pooling_over_an_image_of_bytes_alone) {
+  for (const char* op : {"GlobalAveragePool", "GlobalMaxPool"}) {
+    SCOPED_TRACE(op);
+    Builder b;
+    const SymShape image{2, 3, 4, 5}, pooled{2, 3, 1, 1};
+    const ValueId floats = b.node("cast", "Cast", {b.input("x", image, DType::u8)}, image, DType::f32, {{"to", int64_t{1}}});
+    b.output(b.node("y", op, {floats}, pooled));
+    EXPECT_EQ(matches(rewrite_and_compare(b.g, {"reduce_region"}), "reduce_region"), 1u);
+    EXPECT_EQ(only(b.g, "Reduce").get_ints("axes"), (std::vector<int64_t>{2, 3}));
+    EXPECT_EQ(b.g.live_nodes(), 1u);
+    Builder c;
+    c.output(c.node("y", op, {c.node("neg", "Neg", {c.input("x", image)}, image)}, pooled));
+    EXPECT_EQ(verdict(c, reduce_region, "y"), "not here");
   }
 }
 

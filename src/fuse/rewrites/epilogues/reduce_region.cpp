@@ -1,4 +1,5 @@
-// Before   pointwise nodes, a reduction (ReduceSum, Mean, Max, Min, Prod, SumSquare, L2), pointwise nodes over its result
+// Before   pointwise nodes, a reduction (ReduceSum, Mean, Max, Min, Prod, SumSquare, L2), pointwise nodes over its result; a
+//          GlobalAveragePool or GlobalMaxPool where what is before it reads bytes: they are not written as floats first
 // After    one ai.smelt.Reduce: the nodes before as its program, those behind as its `post`
 // Unless   the axes are computed, or all axes are meant and the rank is not known
 //          the type is not a float
@@ -22,6 +23,9 @@ std::string kind_of(const Node& n) {
     if (n.is(op)) return std::string(kind);
   return "";
 }
+
+/// Of a pooling over all of an image; "" for other nodes.
+std::string kind_of_pool(const Node& n) { return n.is("GlobalAveragePool") ? "mean" : n.is("GlobalMaxPool") ? "max" : ""; }
 
 /// The pointwise nodes that compute x for this reduction alone, all of x's shape.
 std::vector<NodeId> nodes_before(const Graph& g, NodeId reduce, ValueId x) {
@@ -59,7 +63,7 @@ Body plain(const Graph& g, ValueId x) { return {expr::conversion(g.value(x).type
 
 Outcome reduce_region(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
-  const std::string kind = kind_of(n);
+  const std::string pool = kind_of_pool(n), kind = pool.empty() ? kind_of(n) : pool;
   if (kind.empty()) return NotHere{};
   const ValueId x = n.in(0), y = n.out();
   const DType type = g.value(x).type;
@@ -67,6 +71,11 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   const int r = rank(g, x);
   if (r < 0) return refuse(Reason::unknown_shape, id, "the rank of {} is not known", g.value(x).name);
   auto axes = ints(g, id, "axes", 1);
+  if (!pool.empty()) {
+    axes.emplace();
+    for (int i = 2; i < r; ++i) axes->push_back(i);
+    if (axes->empty()) return NotHere{};
+  }
   if (!axes && n.in(1) != ValueId::none) return refuse(Reason::not_constant, g.producer(id, 1), "the axes are computed");
   if (!axes || axes->empty()) {
     if (n.get_int("noop_with_empty_axes", 0)) return NotHere{};
@@ -85,6 +94,8 @@ Outcome reduce_region(const Graph& g, NodeId id) {
     nodes.clear();
     before = plain(g, x);
   }
+  const auto is_bytes = [&](ValueId v) { return bits(g.value(v).type) == 8; };
+  if (!pool.empty() && std::ranges::none_of(before.operands, is_bytes)) return NotHere{};  // the pooling's own kernels
   const Base base{y, expr::conversion(accumulator(type), g.value(y).type), {}};
   const Epilogue after = absorb(g, base);
 

@@ -1,4 +1,6 @@
 // The list of fuse/rewrites/pipeline.def as a table.
+#include <algorithm>
+
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
@@ -19,5 +21,14 @@ constexpr Rewrite rewrites[] = {
 }  // namespace
 
 std::span<const Rewrite> pipeline() { return rewrites; }
+
+bool tidies(std::string_view name) {
+  constexpr std::string_view names[] = {"dead_code",        "shape_from_inputs",  "fold_constants",
+                                        "inline_if",        "remove_identity",    "merge_casts",
+                                        "merge_transposes", "transpose_of_ones",  "transpose_of_merged_axes",
+                                        "einsum_product",   "transposed_product", "transposed_softmax",
+                                        "merge_reshapes",   "merge_duplicates",   "sum_as_mean"};
+  return std::ranges::find(names, name) != std::end(names);
+}
 
 }  // namespace smelt::fuse

@@ -90,9 +90,11 @@ class Runner {
 
   void run(Ledger& ledger) {
     refine_shapes(g_);
-    for (int round = 0; round_changes(false) || round_changes(true); ++round)
-      if (round == max_rounds)
-        fail("rewriting graph '{}' does not end: '{}' still matches after {} rounds", g_.name, last_, max_rounds);
+    rounds([this] { return round_changes([](const Rewrite& r) { return tidies(r.name); }); });
+    rounds([this] {
+      return round_changes([](const Rewrite& r) { return !r.at_rest; }) ||
+             round_changes([](const Rewrite& r) { return r.at_rest; });
+    });
     book_.close(g_, ledger);
   }
 
@@ -101,11 +103,17 @@ class Runner {
     return std::find(options_.skip.begin(), options_.skip.end(), name) != options_.skip.end();
   }
 
-  /// Of the rewrites that wait for the others to come to rest, or of these others.
-  bool round_changes(bool at_rest) {
+  template <typename Round> void rounds(Round changes) {
+    for (int round = 0; changes(); ++round)
+      if (round == max_rounds)
+        fail("rewriting graph '{}' does not end: '{}' still matches after {} rounds", g_.name, last_, max_rounds);
+  }
+
+  /// Of the rewrites that are meant.
+  bool round_changes(bool (*is_meant)(const Rewrite&)) {
     bool changed = false;
     for (size_t i = 0; i < rewrites_.size(); ++i) {
-      if (rewrites_[i].at_rest != at_rest || skipped(rewrites_[i].name)) continue;
+      if (!is_meant(rewrites_[i]) || skipped(rewrites_[i].name)) continue;
       int sweeps = 0;
       while (sweep(i)) {
         changed = true;

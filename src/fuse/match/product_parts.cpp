@@ -31,7 +31,7 @@ bool swaps_last_two(const Graph& g, NodeId transpose) {
   return perm[static_cast<size_t>(r - 2)] == r - 1;
 }
 
-Peeled peel_scale_and_transpose(const Graph& g, ValueId v) {
+Peeled peel_scale_and_transpose(const Graph& g, ValueId v, bool transposes) {
   Peeled p;
   p.value = v;
   for (int step = 0; step < 6; ++step) {
@@ -40,7 +40,7 @@ Peeled peel_scale_and_transpose(const Graph& g, ValueId v) {
     const Node& node = g.node(n);
     p.alone = p.alone && g.only_reader(p.value) != NodeId::none;
     ValueId from = node.in(0);
-    if (node.is("Transpose") && swaps_last_two(g, n)) {
+    if (transposes && node.is("Transpose") && swaps_last_two(g, n)) {
       p.transposed = !p.transposed;
     } else if ((node.is("Mul") || node.is("Div")) && p.alone) {
       auto c = constant_operand(g, n);

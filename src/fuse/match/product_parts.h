@@ -16,8 +16,8 @@ struct Peeled {
   bool alone = true;          // whether all that was gone through is
 };
 
-/// Looks through scalings by a constant and transposes of the last two axes.
-Peeled peel_scale_and_transpose(const Graph& g, ValueId v);
+/// Looks through scalings by a constant and, where asked to, transposes of the last two axes.
+Peeled peel_scale_and_transpose(const Graph& g, ValueId v, bool transposes = true);
 /// Looks through the repetition of heads: [B, H, S, D] → [B, H, 1, S, D] → Expand or Tile → [B, H * repeats, S, D].
 void peel_repeated_heads(const Graph& g, Peeled& p);
 

@@ -294,12 +294,62 @@ TEST(Attention, does_not_take_another_value_for_nan) {
   EXPECT_EQ(b.why(), "wrong_value");
 }
 
-TEST(Attention, needs_four_axes) {
+/// Attention of q, k and v without the batch, or without heads.
+Builder of_shapes(SymShape q, SymShape kt, SymShape v, SymShape scores, SymShape y) {
   Builder b;
-  ValueId q = b.input("q", {4, 3, 8}), kt = b.input("kt", {4, 8, 5}), v = b.input("v", {4, 5, 8});
-  ValueId p = b.node("softmax", "Softmax", {b.node("s", "MatMul", {q, kt}, {4, 3, 5})}, {4, 3, 5});
-  b.output(b.node("y", "MatMul", {p, v}, {4, 3, 8}));
+  const ValueId product = b.node("s", "MatMul", {b.input("q", std::move(q)), b.input("kt", std::move(kt))}, scores);
+  const ValueId p = b.node("softmax", "Softmax", {product}, scores);
+  b.output(b.node("y", "MatMul", {p, b.input("v", std::move(v))}, std::move(y)));
+  return b;
+}
+
+TEST(Attention, of_fewer_than_four_axes_gets_axes_of_one) {
+  Builder three = of_shapes({4, 3, 8}, {4, 8, 5}, {4, 5, 8}, {4, 3, 5}, {4, 3, 8});
+  EXPECT_EQ(matches(rewrite_and_compare(three.g, {"attention"}), "attention"), 1u);
+  EXPECT_EQ(count(three.g, "Unsqueeze"), 3u);
+  Builder two = of_shapes({3, 8}, {8, 5}, {5, 8}, {3, 5}, {3, 8});
+  EXPECT_EQ(matches(rewrite_and_compare(two.g, {"attention"}), "attention"), 1u);
+  EXPECT_EQ(count(two.g, "Unsqueeze"), 3u);
+  EXPECT_EQ(count(two.g, "Squeeze"), 1u);
+}
+
+TEST(Attention, needs_at_most_four_axes) {
+  Builder b = of_shapes({2, 2, 4, 3, 8}, {2, 2, 4, 8, 5}, {2, 2, 4, 5, 8}, {2, 2, 4, 3, 5}, {2, 2, 4, 3, 8});
   EXPECT_EQ(rejection(run_only(b.g, "attention"), "attention"), "wrong_rank");
+}
+
+TEST(Attention, takes_a_transposed_query_as_it_is) {
+  Written b;
+  b.inputs();
+  const ValueId q = b.node("turn", "Transpose", {b.input("qt", b.of(2, 4, 8, 3))}, b.of(2, 4, 3, 8), b.type,
+                           {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  b.output(b.finish(b.product(q, b.transposed(b.k)), b.v));
+  EXPECT_EQ(matches(b.fuse(), "attention"), 1u);
+  EXPECT_EQ(only(b.g, "Attention").in(0), q);
+}
+
+TEST(Attention, takes_transposed_values_times_transposed_probabilities) {
+  for (const bool values_are_turned : {true, false}) {
+    Written b;
+    b.inputs();
+    const auto turned = [&](const std::string& n, ValueId x, SymShape s) {
+      return b.node(n, "Transpose", {x}, std::move(s), b.type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+    };
+    const ValueId p = b.at("softmax", "Softmax", {b.product(b.q, b.transposed(b.k))}, b.scores_shape());
+    const ValueId v = values_are_turned ? turned("vt", b.v, b.of(2, 4, 8, 5)) : b.input("vt", b.of(2, 4, 8, 5));
+    b.output(b.at("y", "MatMul", {v, turned("pt", p, b.of(2, 4, 5, 3))}, b.of(2, 4, 8, 3)));
+    EXPECT_EQ(matches(b.fuse(), "attention"), 1u);
+    EXPECT_EQ(count(b.g, "Transpose"), values_are_turned ? 1u : 2u);
+  }
+}
+
+TEST(Attention, reads_one_head_of_keys_and_values_for_all) {
+  Written b;
+  b.kv_heads = 1;
+  b.inputs();
+  const ValueId kt = b.node("kt", "Transpose", {b.k}, b.of(2, 1, 8, 5), b.type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  b.output(b.finish(b.product(b.q, kt), b.v));
+  b.expect_fused();
 }
 
 TEST(Attention, needs_the_same_batch) {

@@ -1,17 +1,19 @@
 // Before   MatMul(Softmax(MatMul(q, kᵀ) * scale + mask), v); the scale on q, on k, on both (its root on each) or on the scores,
 //          as Mul or Div; the mask as Add, Where or any pointwise nodes; a Where(IsNaN) guard after the softmax; casts around
-//          the softmax; k and v repeated over groups of heads by Expand or Tile
+//          the softmax; k and v repeated over groups of heads by Expand or Tile, or one head for all; vᵀ · pᵀ instead of p · v;
+//          [B, S, D] and [S, D] too
 // After    ai.smelt.Attention; what is between the product and the softmax is its program, masks are operands; k and v are
-//          not repeated
+//          not repeated; axes of 1 before others than four
 // Unless   the softmax is not over the last axis
 //          the probabilities or the scores have another reader or are a graph output
 //          there is no product before the softmax or after it
-//          q, k, v are not [B, H, S, D] with the same B, and heads that divide
+//          q, k, v are not of two to four axes with the same B, and heads that divide
 //          a mask does not broadcast to the scores, or may not
 //          the types differ, or the softmax is in another one than the products add up in
 #include "fuse/match/extents.h"
 #include "fuse/match/product_parts.h"
 #include "fuse/rewrites/epilogues/epilogue.h"
+#include "fuse/rewrites/recognise/attention_placed.h"
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
@@ -27,6 +29,7 @@ struct After {
   std::vector<NodeId> nodes;
   NodeId product = NodeId::none;
   bool nan_guard = false;
+  bool turned = false;  // the product is vᵀ · pᵀ
 };
 Result<After> after_softmax(const Graph& g, NodeId softmax) {
   After a;
@@ -57,9 +60,16 @@ Result<After> after_softmax(const Graph& g, NodeId softmax) {
       at = g.node(n).out();
       continue;
     }
+    if (g.node(n).is("Transpose") && swaps_last_two(g, n)) {
+      a.turned = !a.turned;
+      a.nodes.push_back(n);
+      at = g.node(n).out();
+      continue;
+    }
     if (!g.node(n).is("MatMul")) return refuse(Reason::wrong_reader, n, "the probabilities are read by {}", describe(g, n));
-    if (g.node(n).in(0) != at || g.node(n).in(1) == at)
-      return refuse(Reason::wrong_reader, n, "the probabilities are not the first factor of {}", describe(g, n));
+    if (g.node(n).in(a.turned ? 1 : 0) != at || g.node(n).in(a.turned ? 0 : 1) == at)
+      return refuse(Reason::wrong_reader, n, "the probabilities{} are not the {} factor of {}", a.turned ? ", transposed," : "",
+                    a.turned ? "second" : "first", describe(g, n));
     a.product = n;
     a.nodes.push_back(n);
     return a;
@@ -104,23 +114,45 @@ size_t take_scale(const Graph& g, const std::vector<NodeId>& way, double& scale)
 }
 
 std::optional<Refusal> wrong_shapes(const Graph& g, const Peeled& q, const Peeled& k, const Peeled& v) {
+  const int axes = rank(g, q.value);
   for (const Peeled* p : {&q, &k, &v})
-    if (int r = rank(g, p->value); r != 4)
-      return refuse(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer, "{} has rank {}, expected 4",
-                    g.value(p->value).name, r);
-  const Extent heads = extent(g, q.value, 1), batch = extent(g, q.value, 0);
+    if (int r = rank(g, p->value); r != axes || r < 2 || r > 4)
+      return refuse(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer,
+                    "{} has rank {}, q {}: expected 2 to 4, and the same", g.value(p->value).name, r, axes);
+  if (axes == 2) return {};
+  if (axes == 4)
+    for (const Peeled* p : {&k, &v})
+      if (extent(g, p->value, 0) != extent(g, q.value, 0))
+        return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent",
+                      g.value(p->value).name, g.value(q.value).name);
+  const Extent heads = extent(g, q.value, -3);
+  const bool one_for_all = axes == 4 && extent(g, k.value, 1).is(1) && extent(g, v.value, 1).is(1);
   for (const Peeled* p : {&k, &v}) {
-    const std::string& name = g.value(p->value).name;
-    Extent h = extent(g, p->value, 1);
+    Extent h = extent(g, p->value, -3);
     if (h.known()) h.number *= p->repeats;
-    if (extent(g, p->value, 0) != batch)
-      return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent",
-                    name, g.value(q.value).name);
-    if (h != heads)
-      return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide", name,
-                    shape_text(g, p->value), g.value(q.value).name, shape_text(g, q.value));
+    if (h != heads && !one_for_all)
+      return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide",
+                    g.value(p->value).name, shape_text(g, p->value), g.value(q.value).name, shape_text(g, q.value));
   }
   return {};
+}
+
+/// v as the second factor of p · v.
+struct Values {
+  Peeled peeled;
+  bool transpose = false;  // it stands there transposed, and is to be turned
+};
+Values values_of(const Graph& g, const After& a) {
+  Values v;
+  v.peeled.value = g.node(a.product).in(a.turned ? 0 : 1);
+  NodeId transpose;
+  if (!a.turned) return v;
+  v.transpose = !made_by(g, v.peeled.value, "Transpose", &transpose) || !swaps_last_two(g, transpose);
+  if (v.transpose) return v;
+  v.peeled.alone = g.only_reader(v.peeled.value) != NodeId::none;
+  if (v.peeled.alone) v.peeled.nodes.push_back(transpose);
+  v.peeled.value = g.node(transpose).in(0);
+  return v;
 }
 
 }  // namespace
@@ -140,10 +172,9 @@ Outcome attention(const Graph& g, NodeId softmax) {
   if (axis != -1 && axis != r - 1) return refuse(Reason::wrong_axis, softmax, "the softmax is over axis {} of {}", axis, r);
 
   const Node& product = g.node(way[0]);
-  Peeled q = peel_scale_and_transpose(g, product.in(0)), k = peel_scale_and_transpose(g, product.in(1));
-  Peeled v;
-  v.value = g.node(a.product).in(1);
-  if (q.transposed) return refuse(Reason::wrong_producer, g.value(product.in(0)).producer, "q is transposed");
+  Peeled q = peel_scale_and_transpose(g, product.in(0), false), k = peel_scale_and_transpose(g, product.in(1));
+  const Values values = values_of(g, a);
+  Peeled v = values.peeled;
   const Peeled k_as_read = k, v_as_read = v;
   peel_repeated_heads(g, v);
   if (v.repeats > 1 && k.transposed) peel_repeated_heads(g, k);
@@ -152,8 +183,9 @@ Outcome attention(const Graph& g, NodeId softmax) {
     v = v_as_read;
   }
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
-  if (const int made = rank(g, g.node(a.product).out()); made >= 0 && made != 4)  // by a guard's zero of more axes
-    return refuse(Reason::wrong_rank, a.product, "{} has rank {}, expected 4", g.value(g.node(a.product).out()).name, made);
+  if (const int made = rank(g, g.node(a.product).out()); made >= 0 && made != rank(g, q.value))  // by a guard's zero of more axes
+    return refuse(Reason::wrong_rank, a.product, "{} has rank {}, q {}", g.value(g.node(a.product).out()).name, made,
+                  rank(g, q.value));
   const DType type = g.value(q.value).type;
   for (ValueId x : {k.value, v.value, g.node(a.product).out()})
     if (!is_real(type) || g.value(x).type != type)
@@ -204,7 +236,8 @@ Outcome attention(const Graph& g, NodeId softmax) {
   if (!operands.empty()) form.push_back("mask");
   if (a.nan_guard) form.push_back("NaN guard");
   if (v.repeats > 1) form.push_back("grouped heads");
-  return replacement(nodes, fused, joined(form));
+  if (rank(g, q.value) < 4) form.push_back("fewer axes");
+  return Match{nodes, PlacedAttention{nodes, fused, rank(g, q.value), values.transpose, a.turned}, joined(form)};
 }
 
 }  // namespace smelt::fuse

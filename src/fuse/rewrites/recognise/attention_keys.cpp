@@ -6,32 +6,10 @@
 #include <algorithm>
 
 #include "fuse/match/extents.h"
-#include "fuse/match/match.h"
+#include "fuse/match/moved.h"
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
-namespace {
-
-/// A node that moves data, in the place of `of`, whose result is new.
-Node move_in_place_of(Graph& g, NodeId of, std::string op, std::vector<ValueId> inputs, SymShape shape) {
-  Node n;
-  n.op = std::move(op);
-  n.opset = g.node(of).opset;
-  n.order = g.node(of).order;
-  n.name = g.node(of).name;
-  n.sources = g.node(of).sources;
-  n.outputs = {g.add_value("", g.value(inputs[0]).type, std::move(shape))};
-  n.inputs = std::move(inputs);
-  return n;
-}
-
-SymShape with_last_two_swapped(SymShape s) {
-  std::swap(s[s.size() - 1], s[s.size() - 2]);
-  return s;
-}
-
-}  // namespace
-
 Outcome attention_keys(const Graph& g, NodeId id) {
   const Node& attention = g.node(id);
   if (!attention.is("Attention", smelt_domain) || attention.get_int("k_transposed", 0) == 0) return NotHere{};
@@ -69,15 +47,15 @@ Outcome attention_keys(const Graph& g, NodeId id) {
   return Match{nodes, [nodes, id, transpose, reshape, perm, target](Graph& graph) {
                  Node fused = graph.node(id);
                  const ValueId of_reshape = fused.in(1);
-                 Node turned = move_in_place_of(graph, transpose, "Transpose", {graph.node(transpose).in(0)},
-                                                with_last_two_swapped(*graph.value(graph.node(transpose).out()).shape));
+                 Node turned = moved_in_place_of(graph, transpose, "Transpose", {graph.node(transpose).in(0)},
+                                                 with_last_two_swapped(*graph.value(graph.node(transpose).out()).shape));
                  turned.attrs["perm"] = perm;
                  fused.inputs[1] = turned.outputs[0];
                  std::optional<Node> split;
                  if (reshape != NodeId::none) {
                    const Tensor shape = Tensor::of<int64_t>({static_cast<int64_t>(target.size())}, target);
-                   split = move_in_place_of(graph, reshape, "Reshape", {turned.outputs[0], graph.add_constant("", shape)},
-                                            with_last_two_swapped(*graph.value(of_reshape).shape));
+                   split = moved_in_place_of(graph, reshape, "Reshape", {turned.outputs[0], graph.add_constant("", shape)},
+                                             with_last_two_swapped(*graph.value(of_reshape).shape));
                    fused.inputs[1] = split->outputs[0];
                  }
                  fused.attrs.erase("k_transposed");

@@ -1,0 +1,39 @@
+#include "fuse/match/moved.h"
+
+#include <numeric>
+#include <utility>
+
+namespace smelt::fuse {
+
+Node moved_in_place_of(Graph& g, NodeId of, std::string op, std::vector<ValueId> inputs, SymShape shape) {
+  Node n;
+  n.op = std::move(op);
+  n.opset = g.node(of).opset;
+  n.order = g.node(of).order;
+  n.name = g.node(of).name;
+  n.sources = g.node(of).sources;
+  n.outputs = {g.add_value("", g.value(inputs[0]).type, std::move(shape))};
+  n.inputs = std::move(inputs);
+  return n;
+}
+
+std::vector<int64_t> swapped_axes(int rank) {
+  std::vector<int64_t> perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return perm;
+}
+
+SymShape with_last_two_swapped(SymShape s) {
+  std::swap(s[s.size() - 1], s[s.size() - 2]);
+  return s;
+}
+
+Node swapped_in_place_of(Graph& g, NodeId of, ValueId x) {
+  const SymShape shape = *g.value(x).shape;
+  Node n = moved_in_place_of(g, of, "Transpose", {x}, with_last_two_swapped(shape));
+  n.attrs["perm"] = swapped_axes(static_cast<int>(shape.size()));
+  return n;
+}
+
+}  // namespace smelt::fuse

@@ -1,0 +1,125 @@
+// Before   Einsum of two operands that is a product of matrices: "bhid,bhjd->bhij", "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd"
+// After    MatMul between the Transposes that the letters ask for
+// Unless   a letter stands twice in a term, or an ellipsis does
+//          not exactly one letter is summed, and one is each operand's own
+//          a letter that both operands have stands in no other place
+//          the extents that are multiplied are not proven to be equal
+#include <algorithm>
+#include <string>
+
+#include "fuse/match/extents.h"
+#include "fuse/match/moved.h"
+#include "fuse/rewrites/rewrites.h"
+
+namespace smelt::fuse {
+namespace {
+
+struct Terms {
+  std::string a, b, y;
+};
+
+/// The terms of "a,b->y"; nothing for another form, an ellipsis, a letter that stands twice.
+std::optional<Terms> terms_of(std::string equation) {
+  std::erase(equation, ' ');
+  const size_t comma = equation.find(','), arrow = equation.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return {};
+  Terms t{equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1), equation.substr(arrow + 2)};
+  for (const std::string* s : {&t.a, &t.b, &t.y}) {
+    std::string sorted = *s;
+    std::ranges::sort(sorted);
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    if (sorted.empty() || !std::ranges::all_of(sorted, is_letter) || std::ranges::adjacent_find(sorted) != sorted.end())
+      return {};
+  }
+  return t;
+}
+
+bool has(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
+
+/// The letters of each role; those of the batch in the result's order.
+struct Roles {
+  std::string batch, rows, columns, summed;
+};
+std::optional<Roles> roles_of(const Terms& t) {
+  Roles r;
+  for (char c : t.y) (has(t.a, c) && has(t.b, c) ? r.batch : has(t.a, c) ? r.rows : r.columns) += c;
+  for (char c : t.a)
+    if (!has(t.y, c)) (has(t.b, c) ? r.summed : r.rows) += c;  // one that is summed in a alone is no role: two rows
+  for (char c : t.b)
+    if (!has(t.y, c) && !has(t.a, c)) return {};
+  for (char c : r.columns)
+    if (!has(t.b, c)) return {};
+  if (r.rows.size() != 1 || !has(t.y, r.rows[0]) || r.columns.size() != 1 || r.summed.size() != 1) return {};
+  return r;
+}
+
+/// Where the letters of `to` stand in `from`.
+std::vector<int64_t> order(const std::string& from, const std::string& to) {
+  std::vector<int64_t> perm;
+  for (char c : to) perm.push_back(static_cast<int64_t>(from.find(c)));
+  return perm;
+}
+
+/// The operand in another order of its axes: a Transpose added to the graph where they do not lie so.
+ValueId turned(Graph& g, NodeId of, ValueId x, const std::string& from, const std::string& to) {
+  if (from == to) return x;
+  const std::vector<int64_t> perm = order(from, to);
+  SymShape shape;
+  for (int64_t axis : perm) shape.push_back((*g.value(x).shape)[static_cast<size_t>(axis)]);
+  Node n = moved_in_place_of(g, of, "Transpose", {x}, shape);
+  n.attrs["perm"] = perm;
+  const ValueId y = n.outputs[0];
+  g.add_node(std::move(n));
+  return y;
+}
+
+}  // namespace
+
+Outcome einsum_product(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  if (!n.is("Einsum") || n.inputs.size() != 2) return NotHere{};
+  auto terms = terms_of(n.get_string("equation", ""));
+  if (!terms) return NotHere{};
+  Terms t = *terms;
+  auto roles = roles_of(t);
+  if (!roles) return NotHere{};
+  ValueId a = n.in(0), b = n.in(1);
+  if (t.y.find(roles->columns[0]) <
+      t.y.find(roles->rows[0])) {  // the result is the transposed product: of the operands exchanged
+    std::swap(a, b);
+    std::swap(t.a, t.b);
+    std::swap(roles->rows, roles->columns);
+  }
+  if (rank(g, a) != static_cast<int>(t.a.size()) || rank(g, b) != static_cast<int>(t.b.size()) ||
+      rank(g, n.out()) != static_cast<int>(t.y.size()))
+    return refuse(Reason::unknown_shape, id, "the ranks of {} are not known", describe(g, id));
+  const Extent left = extent(g, a, static_cast<int>(t.a.find(roles->summed[0])));
+  const Extent right = extent(g, b, static_cast<int>(t.b.find(roles->summed[0])));
+  if (left != right)
+    return refuse(Reason::unknown_shape, id, "the summed extents of {} are not proven to be equal", describe(g, id));
+
+  const Roles r = *roles;
+  return Match{{id}, [id, t, r, a, b](Graph& graph) {
+                 const ValueId y = graph.node(id).out(), left_rows = turned(graph, id, a, t.a, r.batch + r.rows + r.summed),
+                               right_columns = turned(graph, id, b, t.b, r.batch + r.summed + r.columns);
+                 const std::string made = r.batch + r.rows + r.columns;
+                 if (made == t.y) {
+                   graph.edit(id).op = "MatMul";
+                   graph.edit(id).attrs.clear();
+                   graph.set_inputs(id, {left_rows, right_columns});
+                   return id;
+                 }
+                 SymShape shape;
+                 for (int64_t axis : order(t.y, made)) shape.push_back((*graph.value(y).shape)[static_cast<size_t>(axis)]);
+                 Node product = moved_in_place_of(graph, id, "MatMul", {left_rows, right_columns}, shape);
+                 const ValueId between = product.outputs[0];
+                 graph.add_node(std::move(product));
+                 graph.edit(id).op = "Transpose";
+                 graph.edit(id).attrs.clear();
+                 graph.edit(id).attrs["perm"] = order(made, t.y);
+                 graph.set_inputs(id, {between});
+                 return id;
+               }};
+}
+
+}  // namespace smelt::fuse

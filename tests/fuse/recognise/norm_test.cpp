@@ -203,5 +203,52 @@ TEST(RecogniseLayerNorm, stays_apart_when_a_value_inside_has_another_reader) {
   EXPECT_EQ(rejection(run_only(b.g, "recognise_layer_norm"), "recognise_layer_norm"), "extra_reader");
 }
 
+/// The variance as mean(x^2) - mean(x)^2, cut off at 0; then (x - mean) * s + beta, or x * s + (beta - mean * s), with gamma in s.
+struct SpreadOut : NormParts {
+  ValueId m, s;
+  explicit SpreadOut(bool of_means) {
+    m = mean("m", x);
+    ValueId variance;
+    if (of_means) {
+      const ValueId apart = small("apart", "Sub", {mean("m2", full("sq", "Mul", {x, x})), small("mm", "Mul", {m, m})});
+      variance = small("cut", "Max", {apart, number(0)});
+    } else {
+      const ValueId c = full("c", "Sub", {x, m});
+      variance = mean("var", full("sq", "Mul", {c, c}));
+    }
+    s = full("s", "Mul", {small("r", "Reciprocal", {root(variance)}), gamma()});
+  }
+  ValueId beta() { return weights("beta", {8}, type, 1); }
+  void spread(ValueId beta) {
+    output(full("y", "Add", {full("xs", "Mul", {x, s}), full("d", "Sub", {beta, full("ms", "Mul", {m, s})})}));
+  }
+  void expect_norm() {
+    EXPECT_EQ(matches(rewrite_and_compare(g, {"recognise_layer_norm"}), "recognise_layer_norm"), 1u);
+    EXPECT_EQ(g.live_nodes(), 1u);
+  }
+};
+
+TEST(RecogniseLayerNorm, takes_gamma_in_the_root_and_the_mean_taken_off_at_the_end) {
+  for (const bool of_means : {true, false}) {
+    SpreadOut b(of_means);
+    b.spread(b.beta());
+    b.expect_norm();
+  }
+}
+
+TEST(RecogniseLayerNorm, takes_the_variance_as_the_difference_of_two_means) {
+  SpreadOut b(true);
+  b.output(b.full("y", "Add", {b.full("n", "Mul", {b.full("c", "Sub", {b.x, b.m}), b.s}), b.beta()}));
+  b.expect_norm();
+}
+
+TEST(RecogniseLayerNorm, needs_both_products_to_be_of_x_and_its_mean) {
+  SpreadOut b(false);
+  const ValueId other = b.input("other", b.reduced);
+  b.output(
+      b.full("y", "Add", {b.full("xs", "Mul", {b.x, b.s}), b.full("d", "Sub", {b.beta(), b.full("ms", "Mul", {other, b.s})})}));
+  EXPECT_EQ(rejection(run_only(b.g, "recognise_layer_norm"), "recognise_layer_norm"), "wrong_reader");
+}
+
 }  // namespace
 }  // namespace smelt::fuse

@@ -10,6 +10,39 @@ bool is_scale(const Graph& g, ValueId v, ValueId x) {
   return v != ValueId::none && is_real(g.value(v).type) && rank(g, v) >= 0 && rank(g, x) >= 0 && broadcasts_to(g, v, x);
 }
 
+/// gamma or beta where what they are read beside has the variance's extents: over the normalised axes of x.
+bool is_scale_of(const Graph& g, ValueId v, const Numerator& of, const Mean& variance) {
+  const ValueId x = of.x == ValueId::none ? of.centred : of.x;
+  return is_scale(g, v, x) && g.value(v).type == g.value(x).type && rank(g, v) <= variance.axes;
+}
+
+/// x * s + (beta - mean * s), s being the reciprocal root, with gamma in it or not. Why it is not that, if so.
+std::optional<Refusal> spread_out(const Graph& g, const Numerator& of, const Mean& variance, ValueId s, NormTail& t) {
+  const auto readers = g.readers(s);
+  const auto wrong = [&] {
+    return refuse(Reason::wrong_reader, g.value(s).producer, "{} is not read as x * s + (beta - mean * s)", g.value(s).name);
+  };
+  if (readers.size() != 2 || of.mean == ValueId::none) return wrong();
+  NodeId of_x = NodeId::none, of_mean = NodeId::none;
+  for (const Use& u : readers) {
+    if (!g.node(u.node).is("Mul")) return wrong();
+    const ValueId other = other_input(g, u.node, s);
+    (other == of.x ? of_x : of_mean) = u.node;
+    if (other != of.x && other != of.mean) return wrong();
+  }
+  if (of_x == NodeId::none || of_mean == NodeId::none) return wrong();
+  const auto difference = reader_of(g, g.node(of_mean).out()), sum = reader_of(g, g.node(of_x).out());
+  if (!difference || !sum || !g.node(*difference).is("Sub") || !g.node(*sum).is("Add")) return wrong();
+  const ValueId beta = g.node(*difference).in(0);
+  if (g.node(*difference).in(1) != g.node(of_mean).out() || !is_scale_of(g, beta, of, variance) ||
+      other_input(g, *sum, g.node(of_x).out()) != g.node(*difference).out())
+    return wrong();
+  t.beta = beta;
+  t.nodes.insert(t.nodes.end(), {of_x, of_mean, *difference, *sum});
+  t.result = g.node(*sum).out();
+  return {};
+}
+
 }  // namespace
 
 std::optional<Square> square(const Graph& g, ValueId v) {
@@ -35,8 +68,9 @@ std::optional<Result<Mean>> mean(const Graph& g, ValueId v) {
   return mean_of(g, n);
 }
 
-Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta) {
+Result<NormTail> norm_tail(const Graph& g, const Mean& variance, const Numerator& of, bool with_beta) {
   NormTail t;
+  const ValueId numerator = of.centred;
   ValueId at = g.node(variance.node).out();
   // The one reader of `at`, which must be one of these operators.
   auto step = [&](std::initializer_list<std::string_view> ops) -> Result<NodeId> {
@@ -81,17 +115,26 @@ Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerat
     n = *found;
     const bool division = g.node(n).is("Div");
     if (division && g.node(n).in(1) != at) return refuse(Reason::wrong_reader, n, "{} divides the root", describe(g, n));
-    if (division && g.node(n).in(0) == numerator) {
+    if (division && numerator != ValueId::none && g.node(n).in(0) == numerator) {
       take(n);
       t.result = at;
     } else if (division && !is_scalar(g, g.node(n).in(0), 1)) {
       return refuse(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name,
-                    g.value(numerator).name);
+                    g.value(numerator == ValueId::none ? of.x : numerator).name);
     } else {
       take(n);
     }
   }
   if (t.result == ValueId::none) {
+    if (const auto next = reader_of(g, at); next && g.node(*next).is("Mul"))
+      if (const ValueId gamma = other_input(g, *next, at); gamma != numerator && is_scale_of(g, gamma, of, variance)) {
+        t.gamma = gamma;
+        take(*next);
+      }
+    if (numerator == ValueId::none) {
+      if (auto no = spread_out(g, of, variance, at, t)) return *no;
+      return t;
+    }
     found = step({"Mul"});
     if (!found) return found.refusal();
     n = *found;

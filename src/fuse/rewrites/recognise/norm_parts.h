@@ -30,9 +30,14 @@ struct NormTail {
   ValueId gamma = ValueId::none, beta = ValueId::none;
   ValueId result = ValueId::none;
 };
+/// What is divided: x itself or, where a mean is taken off, x - mean; `centred` is none where no node computes that.
+struct Numerator {
+  ValueId centred = ValueId::none, x = ValueId::none, mean = ValueId::none;
+};
 /// Follows the mean of squares: Add(eps), Sqrt, then Reciprocal or 1/ and Mul, or Div, or Pow(-1/2) and Mul; then any casts
-/// between float types, Mul by gamma and (with `with_beta`) Add of beta, where those do not enlarge the result.
-Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta);
+/// between float types, Mul by gamma and (with `with_beta`) Add of beta, where those do not enlarge the result. Gamma may be a
+/// factor of the reciprocal root s, and the rest be spelled x * s + (beta - mean * s).
+Result<NormTail> norm_tail(const Graph& g, const Mean& variance, const Numerator& numerator, bool with_beta);
 
 /// The match that puts one ai.smelt.Norm in the place of these parts. A Cast that makes x of a narrower float, for these nodes
 /// alone, is taken in too: Norm reads the narrower one.

@@ -15,10 +15,13 @@ Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
   auto squares = square(g, g.node(reduce).in(0));
   if (!squares) return NotHere{};
   if (NodeId sub; made_by(g, squares->of, "Sub", &sub) && mean(g, g.node(sub).in(1))) return NotHere{};  // a LayerNorm
+  for (const Use& u : g.readers(g.node(reduce).out()))
+    if (g.node(u.node).is("Sub") && u.input == 0 && square(g, g.node(u.node).in(1)))
+      return NotHere{};  // mean(x^2) - mean(x)^2: too
   const Result<Mean> squared_mean = mean_of(g, reduce);
   if (!squared_mean) return squared_mean.refusal();
   const Mean& variance = *squared_mean;
-  auto tail = norm_tail(g, variance, squares->of, false);
+  auto tail = norm_tail(g, variance, {.centred = squares->of}, false);
   if (!tail) return tail.refusal();
   return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, *tail);
 }

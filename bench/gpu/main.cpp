@@ -3,7 +3,7 @@
 // usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
-//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS]]]]]
+//        | gemm_int8 MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS]]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -150,6 +150,8 @@ int main(int argc, char** argv) {
       gemm_every(argv[2], problems_of(argc - 4 - some, argv + 4 + some), argv[3], some ? argv[4] + 1 : "");
     } else if (what == "gemm_chain" && argc > 3) {
       gemm_chain(problems_of(argc - 3, argv + 3), argv[2]);
+    } else if (what == "gemm_int8" && argc > 2) {
+      gemm_int8(problems_of(argc - 2, argv + 2));
     } else if (what == "group_norm") {
       group_norm();
     } else if (what == "reduce") {
@@ -178,7 +180,8 @@ int main(int argc, char** argv) {
           "usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms "
           "[FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
-          "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
+          "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | "
+          "gemm_int8 MxNxK|FIRST-LAST... | attention [PART] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX]]]]]\n");
       return 2;
     }

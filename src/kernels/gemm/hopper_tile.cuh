@@ -94,9 +94,9 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
     }
   }
 
-  /// One thread before all others go on. (A lane a stage takes a quarter of a microsecond more.)
+  /// One thread before all others go on: in a row, so that there is one fence before all of them and not one a stage.
   static __device__ __forceinline__ void initialize(u32 ring) {
-#pragma unroll 1
+#pragma unroll
     for (int s = 0; s < stages; ++s) {
       ptx::mbarrier_init(full(ring, s), 1);
       ptx::mbarrier_init(empty(ring, s), 4 * sharing * Patch::neighbours);

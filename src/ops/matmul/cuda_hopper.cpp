@@ -129,13 +129,16 @@ std::vector<HopperConfig> hopper_offered(const std::vector<HopperConfig>& config
   return offered;
 }
 
-void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeHopperProduct& make) {
   constexpr size_t most_candidates = 20;
   const Result<std::vector<HopperConfig>> configs = hopper_configs(p, *gpu);
   if (!configs) return offer.refuse("hopper", configs.refusal());
   for (const HopperConfig& c : hopper_offered(*configs, most_candidates))
-    offer.candidates.push_back(
-        {"hopper", c.print(), hopper_estimate_us(p, c, *gpu), [p, c, gpu] { return hopper_product(p, c, *gpu); }});
+    offer.candidates.push_back({"hopper", c.print(), hopper_estimate_us(p, c, *gpu), [make, c] { return make(c); }});
+}
+
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
+  offer_hopper(p, gpu, offer, [p, gpu](const HopperConfig& c) { return hopper_product(p, c, *gpu); });
 }
 
 }  // namespace smelt::ops::matmul

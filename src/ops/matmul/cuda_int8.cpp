@@ -31,6 +31,7 @@ struct CudaInt8Problem {
   CudaProblem problem;
   DType packed = DType::i8;  // of the weights as the kernel reads them
   bool column = false;       // there is a number to add for each column
+  bool less_zeros = false;   // these are the weights less their zero points
 };
 
 int64_t packed_row(int64_t k) { return (k + 15) / 16 * 16; }  // whole copies of 16 bytes
@@ -114,7 +115,7 @@ Result<CudaInt8Problem> problem_of(const BoundNode& node) {
   p.type_b = r.packed;
   p.b = {packed_row(p.k), 1, Shape(p.batch.size(), 0), 256, true, 16};
   p.row_sums = row_sums;
-  p.fused_multiply_add = false;
+  p.fused_multiply_add = false, p.constant_b = true;
   p.epilogue = std::move(*epilogue);
   p.problem = q.problem;
   p.problem.input = p.type;
@@ -135,10 +136,42 @@ std::shared_ptr<device::cuda::Memory> upload(const Gpu& gpu, const void* from, s
   return memory;
 }
 
+/// The problem with weights of i8 that lack nothing: less their zero points, where all of them then have 8 bits.
+Result<CudaInt8Problem> without_zeros(const CudaInt8Problem& r) {
+  if (!r.problem.row_sums && r.packed == DType::i8) return r;
+  const auto [k, n] = std::pair(r.problem.k, r.problem.n);
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      if (const int16_t w = int8_weight(r.q, i, j); w < -128 || w > 127)
+        return refuse(Reason::wrong_value, "a weight is {} less its zero point, which 8 bits with a sign do not hold", w);
+  CudaInt8Problem less = r;
+  less.packed = less.problem.type_b = DType::i8;
+  less.problem.row_sums = false, less.less_zeros = true;
+  return less;
+}
+
+/// b as the kernel reads it: lines along K, each a column.
+Tensor packed_weights(const CudaInt8Problem& r, const HopperConfig& order) {
+  const Product& q = r.q;
+  const Tensor& b = q.bound.inputs[q.b].constant;
+  const int64_t k = r.problem.k, row = packed_row(k), lines = order.b_lines(r.problem.n);
+  const uint8_t flip = r.packed != b.type() ? 0x80 : 0;  // less 128
+  Tensor t = Tensor::zeros(DType::u8, {std::max<int64_t>(1, lines * row)});
+  const auto* from = static_cast<const uint8_t*>(b.raw());
+  for (int64_t l = 0; l < lines; ++l) {
+    const int64_t j = order.column_of(l);
+    for (int64_t i = 0; i < k && j < r.problem.n; ++i)
+      t.data<uint8_t>()[l * row + i] = r.less_zeros ? static_cast<uint8_t>(int8_weight(q, i, j))
+                                                    : static_cast<uint8_t>(from[i * q.b_row + j * q.b_column] ^ flip);
+  }
+  return t;
+}
+
 class Int8Cuda final : public Kernel {
  public:
-  Int8Cuda(const CudaInt8Problem& r, const CudaConfig& c, const Gpu& gpu)
-      : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.quantization().a_zero_input), inner_(cuda_product(r.problem, c, gpu)) {
+  /// `order`: of b's columns.
+  Int8Cuda(const CudaInt8Problem& r, std::unique_ptr<Kernel> inner, const HopperConfig& order, const Gpu& gpu)
+      : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.quantization().a_zero_input), inner_(std::move(inner)) {
     if (!gpu.device) return;
     const Product& q = r.q;
     const int64_t k = r.problem.k, n = r.problem.n, row = packed_row(k);
@@ -147,16 +180,11 @@ class Int8Cuda final : public Kernel {
       return values.size() == count ? values : std::vector<T>(count, values.empty() ? T{} : values[0]);
     };
     const Tensor& b = q.bound.inputs[q.b].constant;
-    const bool less_128 = r.packed != b.type();
-    kept_[place_b] = gpu.weights->packed(
-        gpu.device, b, Key("gemm:nk").field(r.packed).field(row).field(q.b_row).field(q.b_column).text(), [&] {
-          Tensor t = Tensor::zeros(DType::u8, {std::max<int64_t>(1, n * row)});
-          const auto* from = static_cast<const uint8_t*>(b.raw());
-          for (int64_t j = 0; j < n; ++j)
-            for (int64_t i = 0; i < k; ++i)
-              t.data<uint8_t>()[j * row + i] = static_cast<uint8_t>(from[i * q.b_row + j * q.b_column] ^ (less_128 ? 0x80 : 0));
-          return t;
-        });
+    Key form = Key("gemm:nk").field(r.packed).field(row).field(q.b_row).field(q.b_column);
+    if (order.width > 0) form.field(order.width);
+    if (r.less_zeros)
+      for (const int32_t zero : q.quantization().b_zeros) form.field(zero);
+    kept_[place_b] = gpu.weights->packed(gpu.device, b, form.text(), [&] { return packed_weights(r, order); });
     std::vector<int32_t> sums(count), column = spread(q.quantization().bias);
     for (int64_t i = 0; i < k; ++i)
       for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += int8_weight(q, i, j);
@@ -200,8 +228,16 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   if (!found) return offer.refuse("cuda", found.refusal());
   const auto& r = *found;
   offer.problem = print(r.problem.problem);
-  offer_cuda(r.problem, machine.gpu, offer,
-             [r, gpu = machine.gpu](const CudaConfig& c) { return std::make_unique<Int8Cuda>(r, c, *gpu); });
+  offer_cuda(r.problem, machine.gpu, offer, [r, gpu = machine.gpu](const CudaConfig& c) {
+    return std::make_unique<Int8Cuda>(r, cuda_product(r.problem, c, *gpu), HopperConfig{}, *gpu);
+  });
+  if (machine.gpu->info.major != 9) return offer.refuse("hopper", Reason::wrong_machine, "wgmma is Hopper's alone (9.0)");
+  const auto own = without_zeros(r);
+  if (!own) return offer.refuse("hopper", own.refusal());
+  offer.problem = Key(offer.problem).flag(";8 bits", own->less_zeros).text();  // the weights' values decide
+  offer_hopper(own->problem, machine.gpu, offer, [r = *own, gpu = machine.gpu](const HopperConfig& c) {
+    return std::make_unique<Int8Cuda>(r, hopper_product(r.problem, c, *gpu), c, *gpu);
+  });
 }
 
 }  // namespace matmul

@@ -5,17 +5,21 @@
 #include <memory>
 
 #include "ops/matmul/cuda_configs.h"
+#include "ops/matmul/cuda_hopper.h"
 
 namespace smelt::ops::matmul {
 
 using MakeProduct = std::function<std::unique_ptr<Kernel>(const CudaConfig&)>;
+using MakeHopperProduct = std::function<std::unique_ptr<Kernel>(const HopperConfig&)>;
 
 /// "cuda": src/kernels/gemm, in the configurations that rank first, made by `make`.
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make);
-void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);    // "hopper"
+/// "hopper": src/kernels/gemm/hopper.cuh, likewise.
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeHopperProduct& make);
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);  // "cublaslt"
 
-/// "cuda" of 8-bit products: cuda_int8.cpp.
+/// "cuda" and "hopper" of 8-bit products: cuda_int8.cpp.
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
 /// One kernel of "cuda": inputs 0 and 1 are a and b, 2 the zero points of b's columns where the problem has row_sums, and the

@@ -2,6 +2,7 @@
 #include "ops/matmul/cuda_hopper.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "ops/cuda/gpu.h"
@@ -57,6 +58,34 @@ TEST(HopperConfigs, take_floats_that_may_be_rounded_whose_lines_can_run_along_k)
     EXPECT_TRUE(c.transposed) << c.print();
     EXPECT_EQ(c.steps, 32) << c.print();
   }
+}
+
+/// Of u8 by constant i8, or u8 with a zero point each column.
+Offer offer_of_integers(DType type_b, int64_t zero) {
+  Trial t;
+  t.node.op = "MatMulInteger";
+  t.add(Tensor::zeros(DType::u8, {512, 256}), false);
+  Tensor weights = Tensor::empty(type_b, {256, 320});
+  std::memset(weights.raw(), 100, static_cast<size_t>(weights.nbytes()));
+  t.add(weights, true);
+  t.add(Tensor::scalar<int64_t>(3).cast(DType::u8), true);
+  t.add(Tensor::scalar<int64_t>(zero).cast(type_b), true);
+  t.result(DType::i32, {512, 320});
+  t.bound.node = &t.node;
+  Machine machine;
+  machine.gpu = gpu_of_arch("sm_90a");
+  return offer(t.bound, machine);
+}
+
+TEST(HopperConfigs, take_8_bit_integers_whose_weights_have_a_sign_and_8_bits_less_their_zero_points) {
+  const auto offered = [](const Offer& o) {
+    return std::ranges::any_of(o.candidates, [](const Candidate& c) { return c.tactic == "hopper"; });
+  };
+  EXPECT_TRUE(offered(offer_of_integers(DType::i8, 0)));
+  EXPECT_TRUE(offered(offer_of_integers(DType::i8, -20)));
+  EXPECT_FALSE(offered(offer_of_integers(DType::i8, -30)));
+  EXPECT_TRUE(offered(offer_of_integers(DType::u8, 128)));
+  EXPECT_TRUE(offered(offer_of_integers(DType::u8, 0)));
 }
 
 TEST(HopperConfigs, lay_lines_along_k_so_that_each_column_has_one) {

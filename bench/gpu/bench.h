@@ -39,9 +39,12 @@ inline Tensor random_values(DType type, int64_t elements) {
   std::uniform_real_distribution<float> uniform(-2, 2);
   std::vector<float> period(8191);
   for (float& x : period) x = uniform(random);
+  const Tensor eight = type == DType::f8e4m3fn ? Tensor::of({8191}, period).cast(type) : Tensor();
   for (int64_t i = 0; i < elements; ++i) {
     const float x = period[static_cast<size_t>(i) % period.size()];
-    if (type == DType::f32)
+    if (eight.valid())
+      static_cast<uint8_t*>(values.raw())[i] = static_cast<const uint8_t*>(eight.raw())[static_cast<size_t>(i) % period.size()];
+    else if (type == DType::f32)
       values.data<float>()[i] = x;
     else if (type == DType::f16)
       values.data<Half>()[i] = Half(x);

@@ -20,6 +20,8 @@ struct ProductKind {
   DType type = DType::f16;
   std::string epilogue;
   bool transposed = false;
+  /// Of all but the product's operands: 8-bit floats are multiplied alone.
+  DType result() const { return type == DType::f8e4m3fn ? DType::f16 : type; }
   static ProductKind parse(const std::string& text) {
     if (text.starts_with("t:")) {
       ProductKind kind = parse(text.substr(2));
@@ -37,7 +39,8 @@ struct ProductKind {
 /// none; or a bias, then relu, gelu (its tanh form, which cuBLASLt has too), gelu_erf, silu, or a residual of the result's shape;
 /// "scaled": the product over √k, the bias and relu, so that the results of a chain of products stay numbers.
 inline expr::Program product_program(const ProductKind& kind, int64_t k) {
-  if (kind.epilogue == "none") return expr::conversion(DType::f32, kind.type);
+  const DType type = kind.result();
+  if (kind.epilogue == "none") return expr::conversion(DType::f32, type);
   const std::pair<std::string_view, expr::Fn> activations[] = {{"relu", expr::Fn::relu},
                                                                {"scaled", expr::Fn::relu},
                                                                {"gelu", expr::Fn::gelu_tanh},
@@ -45,20 +48,20 @@ inline expr::Program product_program(const ProductKind& kind, int64_t k) {
                                                                {"silu", expr::Fn::silu}};
   expr::Program p;
   expr::Ref sum = p.input(DType::f32);
-  const expr::Ref bias = p.input(kind.type);
+  const expr::Ref bias = p.input(type);
   const bool residual = kind.epilogue == "residual";
-  const expr::Ref other = residual ? p.input(kind.type) : bias;
+  const expr::Ref other = residual ? p.input(type) : bias;
   if (kind.epilogue == "scaled") sum = p.call(expr::Fn::mul, sum, p.constant(DType::f32, 1 / std::sqrt(static_cast<double>(k))));
   sum = p.call(expr::Fn::add, sum, p.cast(bias, DType::f32));
   if (residual) {
-    p.output(p.cast(p.call(expr::Fn::add, sum, p.cast(other, DType::f32)), kind.type));
+    p.output(p.cast(p.call(expr::Fn::add, sum, p.cast(other, DType::f32)), type));
     return p;
   }
   const auto* found = std::ranges::find(activations, kind.epilogue, &std::pair<std::string_view, expr::Fn>::first);
   if (found == std::end(activations))
     fail("EPILOGUE is '{}', expected none, relu, gelu, gelu_erf, silu, residual or scaled, with a type before it or not",
          kind.epilogue);
-  p.output(p.cast(p.call(found->second, sum), kind.type));
+  p.output(p.cast(p.call(found->second, sum), type));
   return p;
 }
 
@@ -73,13 +76,13 @@ inline void* workspace(int64_t bytes) {
 class Product {
  public:
   Product(const Mnk& s, const ProductKind& kind)
-      : moved_(bytes(kind.type, s.m * s.k + s.k * s.n + s.m * s.n * (kind.epilogue == "residual" ? 2 : 1))),
+      : moved_(bytes(kind.type, s.m * s.k + s.k * s.n) + bytes(kind.result(), s.m * s.n * (kind.epilogue == "residual" ? 2 : 1))),
         a_(kind.type, s.m * s.k, moved_),
         b_(kind.type, s.k * s.n, moved_),
-        bias_(kind.type, s.n, moved_),
-        residual_(kind.type, kind.epilogue == "residual" ? s.m * s.n : 1, moved_),
-        y_(kind.type, s.m * s.n, moved_) {
-    const DType type = kind.type;
+        bias_(kind.result(), s.n, moved_),
+        residual_(kind.result(), kind.epilogue == "residual" ? s.m * s.n : 1, moved_),
+        y_(kind.result(), s.m * s.n, moved_) {
+    const DType type = kind.type, result = kind.result();
     node_.domain = smelt_domain;
     node_.op = "MatMul";
     node_.program = product_program(kind, s.k);
@@ -87,10 +90,10 @@ class Product {
     if (kind.transposed) node_.attrs["transB"] = int64_t{1};
     bound_.inputs = {{type, {s.m, s.k}}, {type, weights}};
     bound_.inputs[1].constant = Tensor::empty(type, weights);  // weights; its values lie in b_
-    if (kind.epilogue != "none") bound_.inputs.push_back({type, {s.n}});
-    if (kind.epilogue == "residual") bound_.inputs.push_back({type, {s.m, s.n}});
+    if (kind.epilogue != "none") bound_.inputs.push_back({result, {s.n}});
+    if (kind.epilogue == "residual") bound_.inputs.push_back({result, {s.m, s.n}});
     for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
-    bound_.outputs = {{type, {s.m, s.n}}};
+    bound_.outputs = {{result, {s.m, s.n}}};
     node_.outputs = {ValueId(9)};
     bound_.node = &node_;
   }

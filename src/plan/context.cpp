@@ -19,10 +19,21 @@ fuse::WidenedFloats widened(const Options& options) {
   return ops::multiplies_bf16() ? fuse::WidenedFloats::f16 : fuse::WidenedFloats::f16_and_bf16;
 }
 
+/// wgmma multiplies 8-bit floats, and is Hopper's alone.
+bool multiplies_f8(const Options& options) {
+  if (!on_gpu(options) || !tactic_filter(options).allows("hopper")) return false;
+  if (!options.arch.empty()) return device::cuda::info_of_arch(options.arch).major == 9;
+  const std::optional<int> ordinal = device::cuda::ordinal_of(options.device);
+  const std::vector<device::cuda::DeviceInfo>& all = device::cuda::devices();
+  return ordinal && static_cast<size_t>(*ordinal) < all.size() && all[static_cast<size_t>(*ordinal)].major == 9;
+}
+
 }  // namespace
 
 fuse::Options fuse_options(const Options& options) {
-  return {.skip = options.skip,
+  std::vector<std::string> skip = options.skip;
+  if (!multiplies_f8(options)) skip.push_back("f8_matmul");  // there they are dequantized, and what follows is multiplied
+  return {.skip = std::move(skip),
           .int8_by_constants = on_gpu(options),
           .blocks_in_parts = on_gpu(options),
           .widened = widened(options)};

@@ -4,7 +4,8 @@
 //   sums (M, N) += a (M, line) · b (line, N)
 //
 // A line is 128 bytes of K: 64 steps of 16 bits; along K alone 32 of floats, which the tensor map has rounded to tf32, and 128 of
-// 8-bit integers, whose sums are of 32 bits.
+// 8-bit integers, whose sums are of 32 bits, or of 8-bit floats (e4m3). These wgmma adds with some 14 bits: each stage is summed
+// apart, and added in f32.
 //
 // The left operand fills the instruction's side of 64 rows, the right one its columns. a is the left one; with swap b is, so
 // that few rows of a do not leave the 64 rows empty, and the sums are those of the transposed product. The groups share a tile,
@@ -21,13 +22,9 @@
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_operand.cuh"
+#include "gemm/hopper_sums.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-/// What operands of a type are summed in, and whether integers have a sign.
-template <class T> struct HopperSums { using Type = float; };
-template <> struct HopperSums<i8> { using Type = i32; static constexpr bool has_sign = true; };
-template <> struct HopperSums<u8> { using Type = i32; static constexpr bool has_sign = false; };
 
 /// Which row of y a row of the tiles is: the same.
 struct SameRows {
@@ -39,7 +36,8 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   using B = TB;
   using Rows = SameRows;
   using Sum = typename HopperSums<TA>::Type;
-  static constexpr bool integers = sizeof(TA) == 1;
+  static constexpr bool stages_apart = IsE4m3<TA>::value;                   // each is summed for itself first
+  static constexpr bool integers = sizeof(TA) == 1 && !stages_apart;
   static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;
   static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 128 / sizeof(TA), stages = C.stages, groups = C.groups;
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
@@ -123,6 +121,11 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   /// The sums of `k_tiles` stages, one at least, from `at` on. Calls issued() when all of them have arrived and the last products
   /// are on their way.
   template <class F> __device__ __forceinline__ void multiply(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
+    if constexpr (stages_apart) multiply_apart(ring, k_tiles, at, issued);
+    else multiply_together(ring, k_tiles, at, issued);
+  }
+
+  template <class F> __device__ __forceinline__ void multiply_together(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
     using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major>;
     using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major>;
     const u64 left = Left::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * Left::per_block);
@@ -154,6 +157,38 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
     for (int i = 0; i < rows; ++i)
 #pragma unroll
       for (int e = 0; e < columns / 2; ++e) ptx::keep_order(d[i][e]);
+  }
+
+  /// The same of 8-bit floats: while a group adds a stage's sums to those before, others multiply.
+  template <class F> __device__ __forceinline__ void multiply_apart(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
+    static_assert(C.a_k_major && C.b_k_major && !alternate);
+    const u64 left = OperandA::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * OperandA::per_block);
+    const u64 right = OperandA::descriptor(ring + (swap ? 0 : a_bytes));     // all lines run along K
+    const u32 done = released(ring);
+    Sum part[rows][columns / 2] = {};
+    int t = 0;
+#pragma unroll 1
+    do {
+      wait_for_phase(full(ring, at.stage), at.phase);
+      const u64 offset = static_cast<u64>(at.stage * (stage_bytes >> 4));
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < rows; ++i) {
+        const u64 a = left + offset + i * OperandA::per_block, b = right + offset;
+        ptx::wgmma_e4m3<0>(part[i], a, b);
+#pragma unroll
+        for (int step = 1; step < 4; ++step) ptx::wgmma_e4m3<1>(part[i], a + step * OperandA::per_step, b + step * OperandA::per_step);
+      }
+      ptx::wgmma_commit_group();
+      if (t + 1 == k_tiles) issued();
+      ptx::wgmma_wait_group<0>();
+      release(done, at.stage);
+      at.template advance<stages>();
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+#pragma unroll
+        for (int e = 0; e < columns / 2; ++e) ptx::keep_order(part[i][e]), d[i][e] += part[i][e];
+    } while (++t < k_tiles);
   }
 
   static __device__ __forceinline__ void copy_b(u32 to, const TensorMap& b, i32 column, i32 k, i32 matrix, u32 barrier,

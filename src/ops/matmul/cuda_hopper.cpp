@@ -78,8 +78,10 @@ class HopperProduct final : public HopperKernel {
     if (c.transposed && gpu.device)
       weights_ = gpu.weights->packed(gpu.device, p.weights,
                                      c.width > 0 ? fmt::format("gemm:transposed for {}", c.width) : "gemm:transposed", [&p, &c] {
-                                       return bytes(p.type, 1) == 2 ? transpose<uint16_t>(p, c, transposed_pitch(p))
-                                                                    : transpose<uint32_t>(p, c, transposed_pitch(p));
+                                       const int64_t pitch = transposed_pitch(p), size = bytes(p.type, 1);
+                                       return size == 1   ? transpose<uint8_t>(p, c, pitch)
+                                              : size == 2 ? transpose<uint16_t>(p, c, pitch)
+                                                          : transpose<uint32_t>(p, c, pitch);
                                      });
     const int64_t tiles = c.tiles_n(p) * c.across;
     if (c.packed && gpu.device)

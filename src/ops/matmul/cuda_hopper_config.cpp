@@ -90,13 +90,20 @@ std::string HopperConfig::print() const {
                      lines > 0 ? fmt::format(" l{}", lines) : "");
 }
 
+namespace {
+
+/// Of an operand's elements in the kernel.
+std::string_view operand_type(DType t) { return t == DType::f8e4m3fn ? "e4m3" : expr::cuda_type(t); }
+
+}  // namespace
+
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
       "{}<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
       "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}{}>",
-      c.lines > 0 ? "SlidingTile" : "HopperTile", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
+      c.lines > 0 ? "SlidingTile" : "HopperTile", operand_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
       c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
-      c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", expr::cuda_type(p.type_b)));
+      c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of

@@ -100,11 +100,22 @@ int64_t lane_columns(const CudaProblem& p, int64_t tile_n) {
 /// wgmma reads lines that run along M or N of 16-bit types alone.
 bool along_k_only(const CudaProblem& p) { return bytes(p.type, 1) != 2; }
 
+/// Of 8-bit floats a lane has a tile's sums and a stage's (HopperTile::multiply_apart), and in side_by_side what it was staged;
+/// groups that take turns would not multiply while one adds these.
+bool holds_sums_apart(const HopperConfig& c, bool staged) {
+  constexpr int64_t of_scheduler = 512, others = 24;  // registers of a lane; others: for all else
+  const int64_t launched = of_scheduler / divide_up(c.threads() * c.blocks, 128) / 8 * 8;
+  const int64_t granted = std::min<int64_t>(c.registers > 0 ? c.registers : launched, 255);
+  const int64_t sums = c.rows() * c.columns(), held = staged && c.width > 0 ? sums / 4 : 0;
+  return !c.alternate && sums + held + others <= granted;
+}
+
 std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
   if (p.type == DType::f32 && !gpu.tf32) return refuse(Reason::wrong_type, "a product of f32 that may not be rounded to tf32");
-  const bool floats = p.type == DType::f16 || p.type == DType::bf16 || p.type == DType::f32;
+  const bool floats = p.type == DType::f16 || p.type == DType::bf16 || p.type == DType::f32 || p.type == DType::f8e4m3fn;
   if (!floats && !(integers(p) && p.type_b == DType::i8))
-    return refuse(Reason::wrong_type, "a product of {} and {}, this one multiplies f16, bf16, f32 as tf32, and 8 bits by i8",
+    return refuse(Reason::wrong_type,
+                  "a product of {} and {}, this one multiplies f16, bf16, f32 as tf32, f8e4m3fn, and 8 bits by i8",
                   smelt::name(p.type), smelt::name(p.type_b));
   if (p.row_sums)
     return refuse(Reason::wrong_value, "the right operand's zero points times the rows' sums, which it does not take");
@@ -260,6 +271,7 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
         c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
       const After after = c.width > 0 ? After(p, c.width) : whole;
       if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
+      if (p.type == DType::f8e4m3fn && !holds_sums_apart(c, after.staged)) continue;
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
       if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
       if (after.in_registers)

@@ -51,8 +51,8 @@ void choose_copies(CudaOperand& o, int64_t outer_extent, int64_t k_extent, const
 
 std::optional<Refusal> rejects(const BoundNode& b) {
   const DType type = b.inputs[0].type;
-  if (type != DType::f16 && type != DType::bf16 && type != DType::f32)
-    return refuse(Reason::wrong_type, "a product of {}, they multiply f16, bf16 and f32", smelt::name(type));
+  if (type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f8e4m3fn)
+    return refuse(Reason::wrong_type, "a product of {}, they multiply f16, bf16, f32 and f8e4m3fn", smelt::name(type));
   if (b.inputs[1].type != type)
     return refuse(Reason::wrong_type, "operands of {} and {}, they take two of one type", smelt::name(type),
                   smelt::name(b.inputs[1].type));

@@ -55,6 +55,8 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (node.node->is("MatMul") && !node.inputs[0].shape.empty() && !node.inputs[1].shape.empty() &&
       (node.inputs[0].shape.size() == 1 || node.inputs[1].shape.size() == 1))
     return offer_vectors(node, machine, offer);
+  if (is_float(node.inputs[0].type) && bits(node.inputs[0].type) <= 8)
+    return offer.refuse("onednn", Reason::wrong_type, "a product of {}", name(node.inputs[0].type));
   if (node.inputs[0].type == DType::f64 || !is_float(node.inputs[0].type)) return matmul::offer_wide(node, machine, offer);
   matmul::Product p = matmul::product(node);
   if (const auto why = matmul::rejects_tensors(p)) {
@@ -74,7 +76,7 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (!found) return offer.refuse("cuda", found.refusal());
   const matmul::CudaProblem& p = *found;
   offer.problem = Key(matmul::print(p.problem)).flag(";tf32", machine.gpu->tf32 && p.type == DType::f32).text();
-  if (p.gated) return matmul::offer_hopper(p, machine.gpu, offer);
+  if (p.gated || p.type == DType::f8e4m3fn) return matmul::offer_hopper(p, machine.gpu, offer);
   matmul::offer_cuda(p, machine.gpu, offer,
                      [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
   matmul::offer_hopper(p, machine.gpu, offer);

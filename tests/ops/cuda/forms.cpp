@@ -89,6 +89,9 @@ std::vector<Form> all_forms() {
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
   quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
   list.push_back(std::move(quantized));
+  Form floats("MatMul", smelt_domain, {}, "(in0:f32) { %1 = cast(in0):f16; return %1 }");
+  floats.in(DType::f8e4m3fn, {384, 768}).in(Tensor::zeros(DType::f8e4m3fn, {768, 3072})).out(DType::f16, {384, 3072});
+  list.push_back(std::move(floats));
   for (Form& f : data_forms()) list.push_back(std::move(f));
   for (Form& f : attention_forms()) list.push_back(std::move(f));
   for (Form& f : image_forms()) list.push_back(std::move(f));

@@ -60,6 +60,27 @@ TEST(HopperConfigs, take_floats_that_may_be_rounded_whose_lines_can_run_along_k)
   }
 }
 
+TEST(HopperConfigs, take_floats_of_8_bits_whose_lines_run_along_k) {
+  Trial t = product_of(DType::f8e4m3fn, 512, 512, 512);
+  t.node.program = expr::conversion(DType::f32, DType::f16);
+  t.bound.outputs[0].type = DType::f16;
+  EXPECT_EQ(refusal_of(t), "an operand's lines do not run along K, which those of f8e4m3fn must");
+  t.bound.inputs[1].constant = Tensor::zeros(DType::f8e4m3fn, {512, 512});
+  const auto configs = configs_of(t);
+  ASSERT_TRUE(configs);
+  for (const HopperConfig& c : *configs) {
+    EXPECT_TRUE(c.transposed && !c.alternate) << c.print();
+    EXPECT_EQ(c.steps, 128) << c.print();
+    EXPECT_LE(c.rows() * c.columns(), 216) << c.print();  // a lane has the sums twice
+  }
+  // No other tactic multiplies them, on a GPU or a processor.
+  t.bound.node = &t.node;
+  Machine machine;
+  machine.gpu = gpu_of_arch("sm_90a");
+  for (const Candidate& c : offer(t.bound, machine).candidates) EXPECT_EQ(c.tactic, "hopper");
+  for (const Candidate& c : offer(t.bound, Machine{}).candidates) EXPECT_EQ(c.tactic, "reference");
+}
+
 /// Of u8 by constant i8, or u8 with a zero point each column.
 Offer offer_of_integers(DType type_b, int64_t zero) {
   Trial t;

@@ -6,7 +6,7 @@
 //          an operand is neither the same in all products nor a constant along the columns
 //          weights are computed, or have more than two axes
 //          a result is a graph output: it has to lie in memory of its own
-//          the products are of 8-bit integers: their scales and zero points stand for one matrix each
+//          the products are of 8-bit integers or floats: their scales and zero points stand for one matrix each
 #include <algorithm>
 
 #include "fuse/match/extents.h"
@@ -56,6 +56,7 @@ std::optional<Refusal> stands_alone(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   const Value& w = g.value(n.in(1));
   if (!w.is_constant()) return refuse(Reason::not_constant, w.producer, "{} is computed", w.name);
+  if (bits(w.type) <= 8) return refuse(Reason::wrong_type, id, "the weights {} are {}", w.name, smelt::name(w.type));
   const int64_t columns = columns_of(g, n);
   if (columns < 1)
     return refuse(Reason::wrong_rank, id, "the weights {} are no matrix: {}", w.name, smelt::to_string(w.constant.shape()));

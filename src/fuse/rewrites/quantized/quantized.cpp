@@ -11,14 +11,15 @@ int64_t size_of(const Graph& g, ValueId v) {
   return shape && is_static(*shape) ? elements(to_shape(*shape)) : -1;
 }
 
-Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis) {
+Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis, EightBits bits) {
   NodeId n;
   if (!made_by(g, v, "DequantizeLinear", &n))
     return refuse(Reason::wrong_producer, g.value(v).producer, "{} is not dequantized", g.value(v).name);
   const Node& node = g.node(n);
   const Dequantized d{n, node.in(0), node.in(1), node.in(2)};
   const DType type = g.value(d.x).type;
-  if (type != DType::u8 && type != DType::i8) return refuse(Reason::wrong_type, n, "{} is {}", g.value(d.x).name, name(type));
+  const bool fits = bits == EightBits::floats ? type == DType::f8e4m3fn : type == DType::u8 || type == DType::i8;
+  if (!fits) return refuse(Reason::wrong_type, n, "{} is {}", g.value(d.x).name, name(type));
   if (node.get_int("block_size", 0) != 0)
     return refuse(Reason::wrong_attribute, n, "{} has a scale for each block", describe(g, n));
   const int64_t scales = size_of(g, d.scale), zeros = d.zero_point == ValueId::none ? scales : size_of(g, d.zero_point);

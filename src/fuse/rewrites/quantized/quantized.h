@@ -14,9 +14,12 @@ struct Dequantized {
   ValueId x, scale, zero_point;  // zero_point may be left out
 };
 
+/// Of what a tensor's 8 bits are: i8 and u8, or f8e4m3fn.
+enum class EightBits : uint8_t { integers, floats };
+
 /// The 8-bit tensor behind v, with one scale or, where `channel_axis` is not negative, with one for each index of that axis.
 /// Refusal when v is something else, has blocks or a scale for each index of another axis, or is of another width.
-Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1);
+Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1, EightBits bits = EightBits::integers);
 
 /// Elements of a value of known shape; -1 when it is not known, or there is no value.
 int64_t size_of(const Graph& g, ValueId v);

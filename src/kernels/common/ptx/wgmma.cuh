@@ -130,6 +130,18 @@ SMELT_WIDTHS(SMELT_PRODUCT_OF_TF32)
 SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_TF32)
 #undef SMELT_PRODUCT_OF_TF32
 
+/// Of 32 steps of K of 8-bit floats, lines along K; d += a b, or where not Adds d = a b.
+#define SMELT_PRODUCT_OF_E4M3(n, count, a, b, c, numbers, ...)                                                                \
+  template <int Adds> __device__ __forceinline__ void wgmma_e4m3(float (&d)[count], u64 left, u64 right) {                    \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #b ", 0;\n"                                                                \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" numbers "}, %" #count ", %" #a ", p, 1, 1;}\n"  \
+                 : __VA_ARGS__                                                                                                \
+                 : "l"(left), "l"(right), "n"(Adds));                                                                         \
+  }
+SMELT_WIDTHS(SMELT_PRODUCT_OF_E4M3)
+SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_E4M3)
+#undef SMELT_PRODUCT_OF_E4M3
+
 #define SMELT_INTEGERS(name, types, n, count, a, b, c, numbers, ...)                                                          \
   __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right) {                                                 \
     asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \

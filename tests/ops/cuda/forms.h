@@ -15,6 +15,8 @@ namespace smelt::ops {
 struct Form {
   Node node;
   BoundNode bound;
+  std::string_view arch = {};  // the only one that has kernels of it; empty: all have
+  bool has_kernels_on(std::string_view a) const { return arch.empty() || arch == a; }
 
   Form(std::string op, std::string_view domain, std::map<std::string, Attribute> attributes = {},
        const std::string& program = {}) {

@@ -90,6 +90,7 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
   Resources all{device::cuda::compiler_version(), {}};
   std::pair<double, std::string> slowest;
   for (Form& f : all_forms()) {
+    if (!f.has_kernels_on(arch)) continue;
     f.bound.node = &f.node;
     Machine machine;
     const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));

@@ -158,6 +158,7 @@ std::byte* ExecutionImpl::address(const SegmentState& state, plan::TensorIndex i
     // The tensor that the buffer was made for: a constant, an external or a result.
     const plan::BoundValue& owner = s.tensor(b.owner);
     const void* memory = owner.constant.valid() ? backend_.constant(owner.constant) : value(owner.value).raw();
+    if (!backend_.is_host() && elements(owner.shape) == 0 && !backend_.reaches(memory)) return nullptr;  // nothing was uploaded
     base = const_cast<std::byte*>(static_cast<const std::byte*>(memory));
   }
   return base + t.offset;

@@ -78,6 +78,8 @@ TEST_F(Faults, a_step_of_the_processor_takes_the_hosts_memory_when_it_runs) {
     b.output(b.node("same", "Identity", {x}, to_sym({1}), DType::u8));
     Options options = on_gpu();
     options.allow_fallback = true;
+    cuda.memory = size_t{3} << 30;
+    cuda.used = size_t{2} << 30;  // by somebody else
     const auto plan = Plan::build(std::move(b.g), options);
     EXPECT_TRUE(std::ranges::any_of(plan->steps(), &StepInfo::on_host));
     EXPECT_THAT(said_by([&] {
@@ -85,6 +87,35 @@ TEST_F(Faults, a_step_of_the_processor_takes_the_hosts_memory_when_it_runs) {
                 }),
                 AllOf(HasSubstr("no memory for 'odd'"), HasSubstr("GPU")));
     EXPECT_EQ(cuda.calls["cuMemAllocHost_v2"], 0);
+  });
+}
+
+/// Kernels of such a Pad are offered with a list of 2^30 places.
+TEST_F(Faults, a_result_that_the_gpu_has_no_room_for_is_refused_before_kernels_are_offered) {
+  alone([&](fake::Cuda&) {
+    constexpr int64_t pad = int64_t{1} << 30;
+    Builder b;
+    const ValueId x = b.input("x", to_sym({8, 8}), DType::u8),
+                  pads = b.constant("pads", Tensor::of<int64_t>({4}, {pad, 0, 0, 0}));
+    b.output(b.node("odd", "Pad", {x, pads}, to_sym({pad + 8, 8}), DType::u8));
+    EXPECT_THAT(said_by([&] { Plan::build(std::move(b.g), on_gpu()); }),
+                AllOf(HasSubstr("'odd' (Pad): no memory for a result u8[1073741832, 8]: 8589934656 bytes"),
+                      HasSubstr("the GPU's memory has 1073741824")));
+  });
+}
+
+/// A tensor without elements has no memory on the GPU: kernels get no address of the host's in its place.
+TEST_F(Faults, one_hot_of_no_values_is_refused) {
+  alone_with_nvrtc([&](fake::Cuda&) {
+    Builder b;
+    const ValueId i = b.input("i", to_sym({3}), DType::i64), depth = b.constant("depth", Tensor::of<int64_t>({}, {4}));
+    const ValueId values = b.input("values", {Dim("n")});
+    b.output(b.node("hot", "OneHot", {i, depth, values}, to_sym({3, 4})));
+    Session session(Plan::build(std::move(b.g), on_gpu()));
+    EXPECT_THAT(said_by([&] {
+                  session.run({{"i", Tensor::zeros(DType::i64, {3})}, {"values", Tensor::zeros(DType::f32, {0})}});
+                }),
+                HasSubstr("values have shape [0], expected [2]"));
   });
 }
 

@@ -217,9 +217,8 @@ TEST(GpuSession, caches_grow_in_place) {
 TEST(GpuSession, too_little_memory_says_what_was_asked_for) {
   Options o = on_gpu();
   o.memory_limit = 4 << 20;
-  const auto plan = Plan::build(block(4096, 4096, 1), o);
-  const auto execution = plan->execution();
   try {
+    const auto execution = Plan::build(block(4096, 4096, 1), o)->execution();
     execution->bind(std::vector{random_tensor({4096, 4096}, 2)});
     FAIL() << "64 MiB fit into 4";
   } catch (const Error& e) {

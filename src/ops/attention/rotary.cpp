@@ -37,7 +37,14 @@ Rotary rotary_of(const Node& node, const Shape& x, const Shape& cos_of_onnx, con
 }
 
 void infer_rotary(InferContext& c) {
-  rotary_of(c.node, c.shape(0), c.shape(1), c.shape(2));
+  const Rotary r = rotary_of(c.node, c.shape(0), c.shape(1), c.shape(2));
+  const TensorDesc &cos = c.in(r.cos_input), &sin = c.in(r.sin_input);
+  if (sin.shape_known && sin.shape != cos.shape)
+    fail("the sine cache has shape {}, the cosine cache {}", to_string(sin.shape), to_string(cos.shape));
+  const bool placed = c.has(r.position_input) && c.in(r.position_input).shape_known;
+  const int64_t positions = placed ? elements(c.in(r.position_input).shape) : 0;
+  if (positions > 1 && positions != r.batch * r.steps)
+    fail("{} positions, expected {} for {} sequences of {}", positions, r.batch * r.steps, r.batch, r.steps);
   same_as(c, 0, 0);
 }
 
@@ -46,15 +53,11 @@ void run_rotary(ComputeContext& ctx) {
     using T = decltype(zero);
     const Rotary r = rotary_of(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
     const Tensor &cos = c.in(r.cos_input), &sin = c.in(r.sin_input);
-    if (sin.shape() != cos.shape())
-      fail("the sine cache has shape {}, the cosine cache {}", to_string(sin.shape()), to_string(cos.shape()));
     if (c.in(0).size() == 0) return;
     const bool interleaved = c.node.get_int("interleaved", 0) != 0;
     const double scale = c.node.get_float("scale", 1.0f);
     const int64_t half = r.rotated / 2, rows = cos.size() / half;
     const std::vector<int64_t> positions = c.has(r.position_input) ? c.in(r.position_input).to_ints() : std::vector<int64_t>{};
-    if (positions.size() > 1 && static_cast<int64_t>(positions.size()) != r.batch * r.steps)
-      fail("{} positions, expected {} for {} sequences of {}", positions.size(), r.batch * r.steps, r.batch, r.steps);
     const auto cache_row = [&](int64_t b, int64_t s) {
       if (positions.empty()) return b * r.steps + s;       // a cache of [batch, steps, half]
       if (positions.size() == 1) return positions[0] + s;  // ONNX Runtime's single offset

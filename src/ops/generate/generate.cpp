@@ -122,7 +122,9 @@ int64_t one_hot_axis(const Node& node, int64_t rank) { return normalize_axis(nod
 
 void infer_one_hot(InferContext& c) {
   const DType type = type_of(c, 2);
-  const TensorDesc& depth = c.in(1);
+  const TensorDesc &depth = c.in(1), &values = c.in(2);
+  if (values.shape_known && elements(values.shape) != 2)
+    fail("values have shape {}, expected [2]: off and on", to_string(values.shape));
   if (!c.in(0).shape_known || !depth.value) return c.set_type(0, type);
   if (depth.value->size() != 1) fail("depth has shape {}, expected a scalar", to_string(depth.shape));
   const double given = depth.value->to_doubles()[0];
@@ -138,7 +140,6 @@ void infer_one_hot(InferContext& c) {
 void run_one_hot(ComputeContext& c) {
   Tensor& y = c.outputs[0];
   const Tensor& values = c.in(2);
-  if (values.size() != 2) fail("values have shape {}, expected [2]: off and on", to_string(values.shape()));
   const AxisView v = around_axis(y.shape(), one_hot_axis(c.node, y.rank()));
   copy_window(y.shape(), values, {0, Shape(y.shape().size(), 0)}, y, {0, strides(y.shape())});
   const std::vector<double> indices = c.in(0).to_doubles();

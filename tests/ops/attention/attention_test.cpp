@@ -108,6 +108,20 @@ TEST(RotaryEmbedding, rotates_halves_by_the_positions_angle) {
   expect_near(run("RotaryEmbedding", {x, cos, sin, i64({1, 2}, {1, 2})}), {1, 1, 2, 2}, {0, 1, -1, 0});
 }
 
+/// Known before a kernel is chosen, which does not look again.
+TEST(RotaryEmbedding, refuses_caches_and_positions_of_other_extents) {
+  const Node n = make_node("RotaryEmbedding", 4);
+  const auto said = [&](const Shape& sine, const Shape& positions) {
+    const std::vector<TensorDesc> in{
+        {DType::f32, {1, 1, 3, 4}, true}, {DType::f32, {8, 2}, true}, {DType::f32, sine, true}, {DType::i64, positions, true}};
+    std::vector<TensorDesc> out(1);
+    return error_of([&] { infer(n, in, out); });
+  };
+  EXPECT_EQ(said({8, 2}, {1, 3}), "");
+  EXPECT_THAT(said({4, 2}, {1, 3}), testing::HasSubstr("the sine cache has shape [4, 2], the cosine cache [8, 2]"));
+  EXPECT_THAT(said({8, 2}, {1, 2}), testing::HasSubstr("2 positions, expected 3"));
+}
+
 TEST(RotaryEmbedding, interleaved_pairs_neighbours_and_leaves_the_rest_alone) {
   const Tensor x = f32({1, 1, 6}, {1, 2, 3, 4, 5, 6}), cos = f32({1, 1, 2}, {0, 0}), sin = f32({1, 1, 2}, {1, 1});
   expect_near(run("RotaryEmbedding", {x, cos, sin},

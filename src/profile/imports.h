@@ -16,6 +16,10 @@ std::vector<std::string> own_names(std::vector<std::string> levels);
 /// "/layer1/layer1.0/conv/Conv" → {"layer1", "0", "conv"}: exporters name nodes by their modules.
 std::vector<std::string> scope_of_name(const std::string& name);
 
+/// The text at a key; empty where there is none.
+std::string text_of(const nlohmann::json& object, const char* key);
+/// What all of these have in common, from the outside in.
+std::vector<std::string> common(const std::vector<std::vector<std::string>>& scopes);
 /// What is wrong, without the library's number of it.
 std::string_view words(const nlohmann::json::exception& e);
 

@@ -73,10 +73,9 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
   for (const Instruction& c : p.code()) {
     const size_t at = most.size();
     const auto of = [&](int k) { return most[static_cast<size_t>(c.args[k])]; };
+    const double whole = is_integer(c.type) ? std::ldexp(1.0, bits(c.type)) : unknown;
     double here = unknown;
-    if (is_integer(c.type))
-      here = std::ldexp(1.0, bits(c.type));
-    else if (c.fn == Fn::input)
+    if (c.fn == Fn::input)
       here = at < inputs.size() ? inputs[at] : unknown;
     else if (c.fn == Fn::constant)
       here = std::abs(c.value);
@@ -92,6 +91,8 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
       here = of(0) / of(1);
     else if (c.fn == Fn::clip)
       here = of(0) + of(1) + of(2);
+    // Sums of integers wrap, and cannot be larger then either.
+    if (is_integer(c.type)) here = c.fn == Fn::mul || c.fn == Fn::div ? whole : std::min(here, whole);
     // Of 0 and infinity it is NaN. What may have become infinite in f32 may then become NaN.
     most.push_back(here < std::numeric_limits<float>::max() ? here : unknown);
   }
@@ -153,18 +154,31 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
                      "  template <class A, class T> static __device__ __forceinline__ auto {}(A a, T b, T c) {{ using namespace "
                      "smelt_expr; return {}; }}\n",
                      fmt::format("fn_{}", info(c.fn).name), cuda_code(c.fn));
+  const std::vector<double> magnitude = magnitudes(p, most);
+  // A value of 8 bits that is only written may be saturated where it is stored.
+  const auto unsaturated = [&](Ref r) {
+    const auto q = quantized(p, p.code()[static_cast<size_t>(r)]);
+    constexpr double near = 1 << 21;
+    return q && p.outputs().size() == 1 && p.outputs()[0] == r && magnitude[static_cast<size_t>(q->x)] + 256 < near;
+  };
+  const bool later = p.outputs().size() == 1 && unsaturated(p.outputs()[0]);
+  if (later) s += "  static constexpr bool unsaturated = true;\n";
   s += "  static __device__ __forceinline__ void apply(";
   for (int i = 0; i < p.input_count(); ++i) fmt::format_to(out, "{}{} v{}", i ? ", " : "", cuda_type(p.type(i)), i);
   for (size_t o = 0; o < p.outputs().size(); ++o)
-    fmt::format_to(out, "{}{}& out{}", o || p.input_count() ? ", " : "", cuda_type(p.type(p.outputs()[o])), o);
+    fmt::format_to(out, "{}{}& out{}", o || p.input_count() ? ", " : "", later ? "auto" : cuda_type(p.type(p.outputs()[o])), o);
   s += ") {\n";
-  const std::vector<double> magnitude = magnitudes(p, most);
   for (size_t i = static_cast<size_t>(p.input_count()); i < p.code().size(); ++i) {
     const Instruction& c = p.code()[i];
     auto arg = [&](int k) { return fmt::format("v{}", c.args[k]); };
     std::string value;
     if (c.fn == Fn::constant) {
       value = literal(c.type, c.value);
+    } else if (unsaturated(static_cast<Ref>(i))) {
+      const Quantized q = *quantized(p, c);
+      fmt::format_to(out, "    const auto v{} = smelt_expr::quantized_near<{}, {}>(v{}, {});\n", i, cuda_type(c.type), q.relu,
+                     q.x, literal(DType::f32, q.zero));
+      continue;
     } else if (const auto q = quantized(p, c)) {
       value = fmt::format("smelt_expr::quantized<{}, {}, {}>(v{}, {})", cuda_type(c.type),
                           std::isfinite(magnitude[static_cast<size_t>(q->x)]), q->relu, q->x, literal(DType::f32, q->zero));

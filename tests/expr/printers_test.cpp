@@ -139,6 +139,12 @@ TEST(CudaPrinter, rounds_and_saturates_to_8_bits_in_one_call) {
   const double any = std::numeric_limits<double>::infinity();
   EXPECT_THAT(text(six, "%4", "i8", -128, 127, {any, 0.5}), HasSubstr("quantized<signed char, true, true>(v3, -0x1p+7f)"));
   EXPECT_THAT(text(six, "%4", "i8", -128, 127, {any, 1e38}), HasSubstr("quantized<signed char, false, true>"));
+  const std::string near = text(six, "%3", "u8", 7, 255, {1e6, 0.5});  // saturated where it is stored
+  EXPECT_THAT(near, HasSubstr("const auto v16 = smelt_expr::quantized_near<unsigned char, false>(v3, 0x1.cp+2f);"));
+  EXPECT_THAT(near, HasSubstr("apply(int v0, float v1, auto& out0)"));
+  EXPECT_THAT(near, HasSubstr("static constexpr bool unsaturated = true;"));
+  EXPECT_THAT(text(six, "%4", "i8", -128, 127, {2e6, 1.0}), HasSubstr("quantized_near<signed char, true>(v3, -0x1p+7f)"));
+  EXPECT_THAT(text(six, "%3", "u8", 7, 255, {2.1e6, 1.0}), HasSubstr("quantized<unsigned char, true, false>"));
   EXPECT_THAT(text(six, "%3", "u8", 7, 127), Not(HasSubstr("quantized<")));  // saturated elsewhere
   EXPECT_THAT(text(six, "%3", "u8", 300), Not(HasSubstr("quantized<")));
 }

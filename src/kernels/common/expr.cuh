@@ -81,4 +81,23 @@ template <class T, bool Number, bool Relu> __device__ __forceinline__ T quantize
   const unsigned int bits = __float_as_uint(inside + (12582912.f + (zero - static_cast<float>(odd)))) + odd;
   return Number || x == x ? static_cast<T>(bits) : T(0);
 }
+
+/// What is yet to be saturated to a T. Four of them become one word in two instructions (pack_saturated).
+template <class T> struct Unsaturated {
+  int value;
+  __device__ __forceinline__ operator int() const { return value; }
+  __device__ __forceinline__ operator T() const {
+    constexpr int first = T(-1) < T(0) ? -128 : 0;
+    return static_cast<T>(min(max(value, first), first + 255));
+  }
+};
+
+/// quantized() of an x that is a number, with zero less than 2^21 away from 0: no bounds are needed before the addition.
+template <class T, bool Relu> __device__ __forceinline__ Unsaturated<T> quantized_near(float x, float zero) {
+  constexpr float first = T(-1) < T(0) ? -128.f : 0.f;
+  const int odd = static_cast<int>(zero) & 1;
+  if (Relu && zero != first) x = fmaxf(x, 0.f);                             // where it is, saturating does that
+  const float sum = x + (12582912.f + (zero - static_cast<float>(odd)));
+  return {__float_as_int(sum) - (0x4b400000 - odd)};
+}
 }

@@ -87,6 +87,20 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   }
   template <int... I>
   __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width], Indices<I...>) const {
+    if constexpr (requires { Program::unsaturated; } && Y::access() == 1 && width % 4 == 0) {
+      if (count >= width) {
+        Vector<u32, width / 4> words;
+#pragma unroll
+        for (int i = 0; i < width; i += 4) {
+          int y[4];
+#pragma unroll
+          for (int e = 0; e < 4; ++e) Program::apply(sums[i + e], get<I>(o.x).at[i + e]..., y[e]);
+          words.at[i / 4] = ptx::pack_saturated<Result(-1) < Result(0)>(y);
+        }
+        *reinterpret_cast<Vector<u32, width / 4>*>(static_cast<Result*>(this->begins[0]) + o.y) = words;
+        return;
+      }
+    }
     Vector<typename Y::Type, width> y;                                      // (width) of (columns)
 #pragma unroll
     for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(o.x).at[i]..., y.at[i]);

@@ -27,6 +27,8 @@ EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, std::s
 
 }  // namespace
 
+double most_of_sums(const Problem& p) { return 255.0 * 255.0 * static_cast<double>(depth(p)); }
+
 expr::Program over_sums(const Request& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
@@ -78,7 +80,12 @@ void set_integer_program(GpuRequest& r, int32_t zero) {
   const auto keep = [&](DType type, int64_t numbers, const auto& made) {
     r.operands.push_back(by_channel(type, numbers, r.problem, r.gpu->device ? made(*r.gpu) : nullptr));
   };
-  if (column) keep(DType::i32, r.problem.outputs(), [&](const Gpu& gpu) { return kept_column(gpu, r, zero); });
+  if (column) {
+    keep(DType::i32, r.problem.outputs(), [&](const Gpu& gpu) { return kept_column(gpu, r, zero); });
+    double most = 0;
+    for (const int32_t b : r.quantization().bias) most = std::max(most, std::abs(static_cast<double>(b)));
+    r.operands.back().most = most + most_of_sums(r.problem);  // zero points have 8 bits, as pixels do
+  }
   keep(DType::f32, static_cast<int64_t>(r.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, r); });
   double most = 0;
   for (const float s : r.quantization().scales) most = std::isnan(s) ? s : std::max(most, std::abs(static_cast<double>(s)));

@@ -48,7 +48,9 @@ Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine)
 }
 
 CudaEpilogue GpuRequest::epilogue(int64_t width) const {
-  return *CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width);
+  CudaEpilogue e = *CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width);
+  if (problem.quantization) e.sums_at_most(most_of_sums(problem));
+  return e;
 }
 
 double GpuRequest::moved_bytes() const {

@@ -70,6 +70,8 @@ void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, O
 
 /// (sum, column?, scales, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
 expr::Program over_sums(const Request& q, bool column);
+/// The magnitude of sums of integers is at most so.
+double most_of_sums(const Problem& p);
 /// On the device, a number for each output channel: bias − zero · Σ (w − w_zero), which wraps as 32-bit integers do.
 std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request& q, int32_t zero);
 /// Likewise the scales.

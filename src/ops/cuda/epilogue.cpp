@@ -88,7 +88,11 @@ Result<CudaEpilogue> CudaEpilogue::make(const expr::Program& program, const Boun
   return e;
 }
 
-CudaEpilogue CudaEpilogue::at_width(int64_t width) const { return *make(program_, y_, operands_, axes_, width); }
+CudaEpilogue CudaEpilogue::at_width(int64_t width) const {
+  CudaEpilogue other = *make(program_, y_, operands_, axes_, width);
+  other.sums_most_ = sums_most_;
+  return other;
+}
 
 bool CudaEpilogue::varies_by_row(size_t tensor) const {
   for (size_t a = 0; a < row_views_.extents.size(); ++a)
@@ -98,15 +102,15 @@ bool CudaEpilogue::varies_by_row(size_t tensor) const {
 
 CudaEpilogue CudaEpilogue::widened(int64_t width) const {
   if (columns() % width != 0) return *this;
-  Result<CudaEpilogue> wide = make(program_, y_, operands_, axes_, width);
-  return wide && wide->access_ == access_ ? *wide : *this;
+  const CudaEpilogue wide = at_width(width);
+  return wide.access_ == access_ ? wide : *this;
 }
 
 std::string CudaEpilogue::source() const {
   const std::string config =
       config_source("EpilogueConfig",
                     {{"width", width_}, {"row_rank", row_views_.extents.size()}, {"batch_rank", batch_views_.extents.size()}});
-  std::vector<double> most{std::numeric_limits<double>::infinity()};  // of the sums: their type alone says it
+  std::vector<double> most{sums_most_};
   for (const EpilogueOperand& o : operands_) most.push_back(o.most);
   std::string views;
   for (size_t t = 0; t < access_.size(); ++t)

@@ -54,6 +54,9 @@ class CudaEpilogue {
   bool varies_by_row(size_t tensor) const;
   int64_t columns() const { return y_.shape[axes_.column]; }
 
+  /// The sums' magnitude is at most so.
+  void sums_at_most(double most) { sums_most_ = most; }
+
   /// Declares Program and Epilogue.
   std::string source() const;
   /// The same, then the entry; its argument is WithEpilogue<entry.arguments, Epilogue>, the first of them of `bytes`, a multiple of
@@ -82,6 +85,7 @@ class CudaEpilogue {
   BoundTensor y_;
   std::vector<EpilogueOperand> operands_;
   EpilogueAxes axes_;
+  double sums_most_ = std::numeric_limits<double>::infinity();
   int64_t width_ = 4, row_count_ = 1, batch_count_ = 1, moved_ = 0;
   Views row_views_, batch_views_;      // of the output, then the operands
   std::vector<int64_t> column_steps_;  // elements from one column to the next

@@ -39,6 +39,19 @@ __device__ __forceinline__ u32 cvt_rna_tf32_f32(float x) {
   return y;
 }
 
+/// Four integers as bytes, the first in the lowest, saturated. sm_72.
+template <bool Signed> __device__ __forceinline__ u32 pack_saturated(const int (&x)[4]) {
+  u32 high, all;
+  if constexpr (Signed) {
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(x[3]), "r"(x[2]), "r"(0));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(x[1]), "r"(x[0]), "r"(high));
+  } else {
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(x[3]), "r"(x[2]), "r"(0));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(x[1]), "r"(x[0]), "r"(high));
+  }
+  return all;
+}
+
 // Arithmetic. sm_75.
 
 __device__ __forceinline__ float ex2_approx_ftz_f32(float x) {

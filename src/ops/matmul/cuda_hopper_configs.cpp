@@ -219,6 +219,13 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
   }
 }
 
+/// Whether a thread's sums leave registers for the rest: of windows that slide ptxas 13.0 else spills or gives up.
+bool sums_fit(const HopperConfig& c) {
+  constexpr int64_t lane_registers = 65536 / 4 / 32;  // of each quarter of a multiprocessor, which has whole warps
+  const int64_t warps = divide_up(c.blocks * c.threads() / 32, 4), registers = lane_registers / warps / 8 * 8;
+  return c.rows() * c.columns() / 2 + (c.swap ? 40 : 48) <= registers;
+}
+
 }  // namespace
 
 std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
@@ -304,7 +311,7 @@ std::vector<HopperConfig> sliding_configs(const CudaProblem& p, const Gpu& gpu, 
     c.taps = taps_of_a_buffer, c.lines = divide_up(t.m + reach, 8) * 8;
     c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.tile_n);
     constexpr int64_t most_lines = 1024;  // of a tensor map's box
-    if (c.lines > most_lines || !fill_shared(p, after, c, gpu) || c.stages < 3) continue;
+    if (c.lines > most_lines || !sums_fit(c) || !fill_shared(p, after, c, gpu) || c.stages < 3) continue;
     const bool several = c.tiles(p) > c.blocks * gpu.info.multiprocessors;
     for (c.persistent = false;; c.persistent = true) {
       ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);

@@ -133,7 +133,8 @@ std::string made_slow(std::string_view log) {
 /// The first error of a log with the line of the source that it is about.
 std::string first_error(std::string_view log, const Source& source) {
   const auto lines = lines_of(log);
-  const auto at = std::ranges::find_if(lines, [](std::string_view l) { return l.find("error") != l.npos; });
+  const auto tells = [](std::string_view l) { return l.find("error") != l.npos || l.find("fatal") != l.npos; };  // ptxas: the latter
+  const auto at = std::ranges::find_if(lines, tells);
   if (at == lines.end()) return lines.empty() ? "no log" : std::string(lines.front());
   std::string text(*at);
   if (const size_t open = at->find('('); at->starts_with(source.name) && open != at->npos) {

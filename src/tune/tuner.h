@@ -59,8 +59,8 @@ struct TuningTime {
 ///   1  the two candidates with the lowest estimates, briefly
 ///   2  every candidate whose estimate is at most 10 times the lowest
 ///   3  every candidate, with more samples
-/// What was measured while other work had the cores is marked in the cache. A later tuner that finds the cores free measures it
-/// again, up to three times in all. When its time is up, a tuner takes the fastest of the candidates that it measured, or the one
+/// What was measured beside other work is marked in the cache. A later tuner that finds the cores free measures it again; beyond three
+/// times in its first two seconds only. When its time is up, a tuner takes the fastest of the candidates that it measured, or the one
 /// with the lowest estimate; the cache gets no entry then, so that a later one measures the problem.
 class Tuner {
  public:

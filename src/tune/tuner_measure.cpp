@@ -71,7 +71,10 @@ class SharedMemory {
   std::map<int, Tensor> tensors_;
 };
 
-constexpr int most_under_load = 3;  // measurements of a candidate beside other work, after which it is left at that
+// Measurements of a candidate beside other work, after which a build measures it again only in its first seconds of measuring: where
+// the cores never stay free, builds stay short, and where they do one day, all is settled by some of them.
+constexpr int most_under_load = 3;
+constexpr double most_anew_s = 2;
 
 }  // namespace
 
@@ -153,7 +156,7 @@ bool Tuner::cores_are_free() {
 bool Tuner::measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) {
   const bool marked = std::ranges::any_of(wanted, [&](size_t i) {
     const Timing* t = timing_of(entry.timings, offer.candidates[i]);
-    return t && t->under_load > 0 && t->under_load < most_under_load;
+    return t && t->under_load > 0 && (t->under_load < most_under_load || stats_.seconds < most_anew_s);
   });
   return marked && !up() && cores_are_free();
 }

@@ -3,7 +3,11 @@
 #include <numeric>
 #include <utility>
 
+#include "base/value_of.h"
+
 namespace smelt::fuse {
+
+const SymShape& shape_of(const Graph& g, ValueId v) { return value_of(g.value(v).shape, "the shape of a value to be moved"); }
 
 Node moved_in_place_of(Graph& g, NodeId of, std::string op, std::vector<ValueId> inputs, SymShape shape) {
   Node n;
@@ -30,7 +34,7 @@ SymShape with_last_two_swapped(SymShape s) {
 }
 
 Node swapped_in_place_of(Graph& g, NodeId of, ValueId x) {
-  const SymShape shape = *g.value(x).shape;
+  const SymShape shape = shape_of(g, x);
   Node n = moved_in_place_of(g, of, "Transpose", {x}, with_last_two_swapped(shape));
   n.attrs["perm"] = swapped_axes(static_cast<int>(shape.size()));
   return n;

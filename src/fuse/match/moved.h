@@ -8,6 +8,9 @@
 
 namespace smelt::fuse {
 
+/// The shape of a value whose rank is known. Throws Error where it is not.
+const SymShape& shape_of(const Graph& g, ValueId v);
+
 /// A node in the place of `of`, with its name and sources, whose result is a new value of the type of inputs[0]. The caller adds it.
 Node moved_in_place_of(Graph& g, NodeId of, std::string op, std::vector<ValueId> inputs, SymShape shape);
 

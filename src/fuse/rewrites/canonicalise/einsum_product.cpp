@@ -65,7 +65,7 @@ ValueId turned(Graph& g, NodeId of, ValueId x, const std::string& from, const st
   if (from == to) return x;
   const std::vector<int64_t> perm = order(from, to);
   SymShape shape;
-  for (int64_t axis : perm) shape.push_back((*g.value(x).shape)[static_cast<size_t>(axis)]);
+  for (int64_t axis : perm) shape.push_back(shape_of(g, x)[static_cast<size_t>(axis)]);
   Node n = moved_in_place_of(g, of, "Transpose", {x}, shape);
   n.attrs["perm"] = perm;
   const ValueId y = n.outputs[0];
@@ -110,7 +110,7 @@ Outcome einsum_product(const Graph& g, NodeId id) {
                    return id;
                  }
                  SymShape shape;
-                 for (int64_t axis : order(t.y, made)) shape.push_back((*graph.value(y).shape)[static_cast<size_t>(axis)]);
+                 for (int64_t axis : order(t.y, made)) shape.push_back(shape_of(graph, y)[static_cast<size_t>(axis)]);
                  Node product = moved_in_place_of(graph, id, "MatMul", {left_rows, right_columns}, shape);
                  const ValueId between = product.outputs[0];
                  graph.add_node(std::move(product));

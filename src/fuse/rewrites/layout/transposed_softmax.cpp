@@ -22,7 +22,7 @@ bool undoes(const std::vector<int64_t>& q, const std::vector<int64_t>& p) {
 Match exchanged(NodeId before, NodeId softmax, int64_t axis) {
   return Match{{before, softmax}, [before, softmax, axis](Graph& g) {
                  const ValueId x = g.node(before).in(0);
-                 Node first = moved_in_place_of(g, softmax, g.node(softmax).op, {x}, *g.value(x).shape);
+                 Node first = moved_in_place_of(g, softmax, g.node(softmax).op, {x}, shape_of(g, x));
                  first.attrs["axis"] = axis;
                  const ValueId made = first.outputs[0];
                  g.add_node(std::move(first));

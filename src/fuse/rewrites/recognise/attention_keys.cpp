@@ -48,14 +48,14 @@ Outcome attention_keys(const Graph& g, NodeId id) {
                  Node fused = graph.node(id);
                  const ValueId of_reshape = fused.in(1);
                  Node turned = moved_in_place_of(graph, transpose, "Transpose", {graph.node(transpose).in(0)},
-                                                 with_last_two_swapped(*graph.value(graph.node(transpose).out()).shape));
+                                                 with_last_two_swapped(shape_of(graph, graph.node(transpose).out())));
                  turned.attrs["perm"] = perm;
                  fused.inputs[1] = turned.outputs[0];
                  std::optional<Node> split;
                  if (reshape != NodeId::none) {
                    const Tensor shape = Tensor::of<int64_t>({static_cast<int64_t>(target.size())}, target);
                    split = moved_in_place_of(graph, reshape, "Reshape", {turned.outputs[0], graph.add_constant("", shape)},
-                                             with_last_two_swapped(*graph.value(of_reshape).shape));
+                                             with_last_two_swapped(shape_of(graph, of_reshape)));
                    fused.inputs[1] = split->outputs[0];
                  }
                  fused.attrs.erase("k_transposed");

@@ -37,8 +37,8 @@ NodeId PlacedAttention::operator()(Graph& g) const {
   const NodeId last = nodes.back();
   if (turn_values) n.inputs[2] = added(g, swapped_in_place_of(g, last, n.inputs[2]));
   for (size_t i = 0; i < 3 && axes < 4; ++i)
-    n.inputs[i] = added(g, moved_in_place_of(g, last, "Unsqueeze", {n.inputs[i], leading_axes(g, axes)},
-                                             of_four_axes(*g.value(n.inputs[i]).shape)));
+    n.inputs[i] = added(
+        g, moved_in_place_of(g, last, "Unsqueeze", {n.inputs[i], leading_axes(g, axes)}, of_four_axes(shape_of(g, n.inputs[i]))));
   std::vector<Node> after;
   SymShape shape = g.value(n.outputs[0]).shape.value_or(SymShape(static_cast<size_t>(axes)));
   if (turn_result) {

@@ -48,7 +48,8 @@ Outcome of_means(const Graph& g, NodeId reduce, const Square& squares) {
     if (g.node(u.node).is("Sub") && u.input == 0) sub = u.node;
   if (sub == NodeId::none) return NotHere{};
   const auto second = square(g, g.node(sub).in(1));
-  const auto m = second ? mean(g, second->of) : std::nullopt;
+  if (!second) return NotHere{};
+  const auto m = mean(g, second->of);
   if (!m || (*m && (*m)->of != x)) return NotHere{};
   if (!*m) return m->refusal();
   Result<Mean> found = mean_of(g, reduce);

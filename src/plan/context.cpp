@@ -1,11 +1,14 @@
 #include "plan/context.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/device.h"
 #include "ops/core/machine.h"
 #include "ops/core/tactic_names.h"
+#include "ops/cuda/gpu.h"
 
 namespace smelt::plan {
 
@@ -43,6 +46,15 @@ std::shared_ptr<MemoryAccount> account_for(const Options& options) {
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
   const bool limited = options.memory_limit > 0 && !on_gpu(options);
   return std::make_shared<MemoryAccount>(limited ? options.memory_limit : MemoryAccount::no_limit);
+}
+
+int64_t room_on_gpu(const Context& context) {
+  const auto& gpu = context.tuner.machine().gpu;
+  int64_t room = MemoryAccount::no_limit;
+  if (context.target.is_host || !gpu) return room;
+  for (const int64_t most : {context.options.memory_limit, gpu->info.memory_bytes})  // 0: none, or not known
+    if (most > 0) room = std::min(room, most);
+  return room;
 }
 
 tune::TacticFilter tactic_filter(const Options& options) { return tune::TacticFilter::parse(options.tactics, ops::tactic_names); }

@@ -59,4 +59,8 @@ struct Context {
   std::shared_ptr<MemoryAccount> memory = memory_account();  // of the values of a session: that of its build
 };
 
+/// The bytes that a value may have on a plan's GPU: its options' limit, and its memory. MemoryAccount::no_limit where neither is known,
+/// and on the host.
+int64_t room_on_gpu(const Context& context);
+
 }  // namespace smelt::plan

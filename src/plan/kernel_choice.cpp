@@ -292,24 +292,19 @@ void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarCh
   pending = std::move(left);
 }
 
-/// All that can run each step, by so many threads. Steps that fall back to the processor leave the list.
 /// Throws Error for a result that a GPU has no room for, before kernels are offered, which may make lists as long as one.
 void check_room(const ops::BoundNode& node, const Context& context) {
-  const auto& gpu = context.tuner.machine().gpu;
-  if (context.target.is_host || !gpu) return;
-  const int64_t limit = context.options.memory_limit, memory = gpu->info.memory_bytes;  // 0: not known
+  const int64_t room = room_on_gpu(context);
   for (const ops::BoundTensor& t : node.outputs) {
     if (t.type == DType::undefined || t.type == DType::string) continue;
     const int64_t size = bytes(t.type, elements(t.shape));
-    if (limit > 0 && size > limit)
-      fail("no memory for a result {}{}: {} bytes asked for; the limit is {} bytes", name(t.type), to_string(t.shape), size,
-           limit);
-    if (memory > 0 && size > memory)
-      fail("no memory for a result {}{}: {} bytes asked for, the GPU's memory has {}", name(t.type), to_string(t.shape), size,
-           memory);
+    if (size <= room) continue;
+    const std::string_view whose = room == context.options.memory_limit ? "the limit is" : "the GPU's memory has";
+    fail("no memory for a result {}{}: {} bytes asked for, {} {}", name(t.type), to_string(t.shape), size, whose, room);
   }
 }
 
+/// All that can run each step, by so many threads. Steps that fall back to the processor leave the list.
 void find_candidates(const Segment& s, std::vector<PendingStep>& pending, Context& context, const BucketChoices& buckets,
                      int threads) {
   std::vector<std::exception_ptr> failed(pending.size());

@@ -207,6 +207,7 @@ class ExecutionImpl final : public Execution {
   mutable std::vector<StepInfo> infos_;
   mutable bool described_ = true;  // infos_ is segments_': made when asked for
   LateKernels late_kernels_;
+  std::shared_ptr<MemoryAccount> made_beside_gpu_;  // on the host, by dynamic steps: the GPU has room for no more
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
   const BranchState* bound_by_ = nullptr;                              // of a body: what the Execution around it bound it for
   std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;  // by the plan of the branches taken

@@ -119,6 +119,28 @@ TEST_F(Faults, one_hot_of_no_values_is_refused) {
   });
 }
 
+/// A Pad whose amounts only the run knows: the processor makes no result that the GPU has no room for.
+TEST_F(Faults, a_result_whose_size_only_the_run_knows_is_no_larger_than_the_gpus_room) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    Builder b;
+    const ValueId x = b.input("x", to_sym({8})), by = b.input("by", to_sym({2}), DType::i64);
+    b.output(b.node("odd", "Pad", {x, by}, SymShape{Dim("n")}));
+    Options options = on_gpu();
+    options.allow_fallback = true;
+    const auto padded = [&](Options with, int64_t pads) {
+      return said_by([&] {
+        Session(Plan::build(clone(b.g), with))
+            .run({{"x", Tensor::zeros(DType::f32, {8})}, {"by", Tensor::of<int64_t>({2}, {pads, 0})}});
+      });
+    };
+    EXPECT_EQ(padded(options, 1000), "");
+    options.memory_limit = 1 << 20;
+    EXPECT_THAT(padded(options, 1 << 20), HasSubstr("of the limit of 1048576 are left"));
+    options.memory_limit = 0;
+    EXPECT_THAT(padded(options, static_cast<int64_t>(cuda.memory)), HasSubstr("are left"));
+  });
+}
+
 TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {
     Builder b;

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "ops/core/interpreter.h"
@@ -61,8 +63,10 @@ TEST(Contract, operands_of_a_pointwise_operator_broadcast_to_its_result) {
 TEST(Evaluate, of_no_elements_leaves_nothing_as_the_memory_was) {
   const auto y = run_all("LayerNormalization", {f32({2, 3, 0}, {}), f32({0}, {})}, {}, 3);
   EXPECT_EQ(y[0].shape(), (Shape{2, 3, 0}));
-  EXPECT_TENSOR(y[1], ({2, 3, 1}), (6, 0.0));
-  EXPECT_TENSOR(y[2], ({2, 3, 1}), (6, 0.0));
+  for (const size_t made : {1u, 2u}) {  // a row's mean and deviation: of none
+    EXPECT_EQ(y[made].shape(), (Shape{2, 3, 1}));
+    EXPECT_TRUE(std::ranges::all_of(y[made].to_doubles(), [](double v) { return std::isnan(v); }));
+  }
 }
 
 TEST(Evaluate, leaves_outputs_out_that_the_node_does_not_ask_for) {

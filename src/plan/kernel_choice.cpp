@@ -22,8 +22,7 @@ namespace {
 
 /// by_threads() whose threads count what they allocate where the calling one does.
 template <class F> void by_counted_threads(int threads, size_t count, F&& f) {
-  const std::shared_ptr<MemoryAccount> account = memory_account();
-  by_threads(threads, count, [&](size_t i) {
+  by_threads(threads, count, [&f, account = memory_account()](size_t i) {
     const MemoryScope scope(account);
     f(i);
   });

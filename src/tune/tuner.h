@@ -41,7 +41,7 @@ using PinnedChoice = ops::ChosenTactic;
 using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem
 
 struct TunerStats {
-  int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice; measured now; found in the cache
+  int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice, and races; measured now; in the cache
   int64_t under_load = 0, out_of_time = 0;         // of the problems: with timings under load; without all of their timings
   double seconds = 0;                              // spent measuring
   ClocksSeen clocks;

@@ -240,6 +240,7 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
     entry.timings.push_back(summarize(ways[i].name, "", std::move(s.us)));
     entry.timings.back().under_load = s.under_load && measured.complete;
   }
+  ++stats_.problems;
   count_measurement(watch.now_us() - begin);
   if (!measured.complete || entry.timings.size() < ways.size()) {
     spent_s_ = std::max(spent_s_, time_.limit_s);

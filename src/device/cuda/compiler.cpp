@@ -133,7 +133,9 @@ std::string made_slow(std::string_view log) {
 /// The first error of a log with the line of the source that it is about.
 std::string first_error(std::string_view log, const Source& source) {
   const auto lines = lines_of(log);
-  const auto tells = [](std::string_view l) { return l.find("error") != l.npos || l.find("fatal") != l.npos; };  // ptxas: the latter
+  const auto tells = [](std::string_view l) {
+    return l.find("error") != l.npos || l.find("fatal") != l.npos;  // as ptxas begins
+  };
   const auto at = std::ranges::find_if(lines, tells);
   if (at == lines.end()) return lines.empty() ? "no log" : std::string(lines.front());
   std::string text(*at);

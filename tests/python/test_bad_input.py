@@ -244,9 +244,11 @@ def test_input_files_that_are_damaged(refuses, command, small_model, tmp_path, f
 def test_nan_and_empty_inputs_are_computed(command, small_model, tmp_path, feeds):
     x = np.zeros((2, 3, 8, 8), np.float32)
     x[0, 0, 0, 0] = np.nan
-    command("run", small_model, "--inputs", feeds(x=x), "--outputs", tmp_path / "out.npz")
-    y = np.load(tmp_path / "out.npz")["y"]
-    assert np.isnan(y[0]).any() and not np.isnan(y[1]).any()
+    for tactics in ("+all", "-onednn"):  # oneDNN's Relu makes 0 of a NaN (docs/fused-ops.md)
+        command("run", small_model, "--inputs", feeds(x=x), "--outputs", tmp_path / "out.npz", f"--tactics={tactics}")
+        y = np.load(tmp_path / "out.npz")["y"]
+        assert not np.isnan(y[1]).any()
+    assert np.isnan(y[0]).any()
     command("run", small_model, "--inputs", feeds(x=x[:0]), "--outputs", tmp_path / "out.npz")
     assert np.load(tmp_path / "out.npz")["y"].shape == (0, 8, 8, 8)
     command("run", small_model, "--shapes=x:0x3x8x8")

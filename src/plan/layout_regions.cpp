@@ -73,13 +73,14 @@ class Watched {
  public:
   Watched(const std::function<void(const Progress&)>& progress, size_t most)
       : progress_(progress), most_(static_cast<int>(most)) {}
-  ~Watched() {
-    if (progress_ && done_ > 0) progress_({"tuning", "", most_, most_, seconds(), 0});
-  }
   double operator()(const Step& step, double us) {
     done_ = std::min(done_ + 1, most_);
     if (progress_) progress_({"tuning", step.node->name, done_, most_, seconds(), seconds() / done_ * (most_ - done_)});
     return us;
+  }
+  /// All is measured.
+  void finish() const {
+    if (progress_ && done_ > 0) progress_({"tuning", "", most_, most_, seconds(), 0});
   }
 
  private:
@@ -174,6 +175,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }
+  watched.finish();
   return changes;
 }
 

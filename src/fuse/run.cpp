@@ -90,7 +90,7 @@ class Runner {
 
   void run(Ledger& ledger) {
     refine_shapes(g_);
-    rounds([this] { return round_changes([](const Rewrite& r) { return tidies(r.name); }); });
+    rounds([this] { return round_changes([](const Rewrite& r) { return r.tidies; }); });
     rounds([this] {
       return round_changes([](const Rewrite& r) { return !r.at_rest; }) ||
              round_changes([](const Rewrite& r) { return r.at_rest; });

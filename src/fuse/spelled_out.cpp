@@ -6,13 +6,11 @@ namespace smelt::fuse {
 namespace {
 
 std::vector<Rewrite> recognising() {
-  constexpr std::string_view names[] = {"dead_code",          "shape_from_inputs",   "fold_constants",       "inline_if",
-                                        "remove_identity",    "merge_casts",         "merge_reshapes",       "merge_transposes",
-                                        "merge_duplicates",   "recognise_gelu",      "recognise_hard_swish", "recognise_silu",
-                                        "recognise_rms_norm", "recognise_layer_norm"};
+  constexpr std::string_view names[] = {"recognise_gelu", "recognise_hard_swish", "recognise_silu", "recognise_rms_norm",
+                                        "recognise_layer_norm"};
   std::vector<Rewrite> list;
   for (const Rewrite& r : pipeline())
-    if (std::ranges::find(names, r.name) != std::end(names)) list.push_back(r);
+    if (r.tidies || std::ranges::find(names, r.name) != std::end(names)) list.push_back(r);
   return list;
 }
 

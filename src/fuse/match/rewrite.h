@@ -38,6 +38,8 @@ struct Rewrite {
   void (*sweep)(const Graph*) = nullptr;
   /// Only where no other rewrite finds anything: for one that would take away what others look for.
   bool at_rest = false;
+  /// Also before the first round (TIDY in fuse/rewrites/pipeline.def).
+  bool tidies = false;
 };
 
 struct Entry {

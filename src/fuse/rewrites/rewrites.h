@@ -9,10 +9,6 @@ namespace smelt::fuse {
 #include "fuse/rewrites/pipeline.def"
 #undef REWRITE
 
-/// Whether the rewrite of this name tidies a graph. Those come to rest before the first round of all, so that what others look for
-/// stands there before any of them takes a part of it.
-bool tidies(std::string_view name);
-
 /// Files the nodes by what makes them duplicates of each other (Rewrite::sweep).
 void file_duplicates(const Graph* g);
 

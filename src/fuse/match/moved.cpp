@@ -33,11 +33,17 @@ SymShape with_last_two_swapped(SymShape s) {
   return s;
 }
 
-Node swapped_in_place_of(Graph& g, NodeId of, ValueId x) {
+ValueId add_transpose(Graph& g, NodeId of, ValueId x, std::vector<int64_t> perm, SymShape shape) {
+  Node n = moved_in_place_of(g, of, "Transpose", {x}, std::move(shape));
+  n.attrs["perm"] = std::move(perm);
+  const ValueId y = n.outputs[0];
+  g.add_node(std::move(n));
+  return y;
+}
+
+ValueId add_swap(Graph& g, NodeId of, ValueId x) {
   const SymShape shape = shape_of(g, x);
-  Node n = moved_in_place_of(g, of, "Transpose", {x}, with_last_two_swapped(shape));
-  n.attrs["perm"] = swapped_axes(static_cast<int>(shape.size()));
-  return n;
+  return add_transpose(g, of, x, swapped_axes(static_cast<int>(shape.size())), with_last_two_swapped(shape));
 }
 
 }  // namespace smelt::fuse

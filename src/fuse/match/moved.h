@@ -18,7 +18,9 @@ Node moved_in_place_of(Graph& g, NodeId of, std::string op, std::vector<ValueId>
 std::vector<int64_t> swapped_axes(int rank);
 SymShape with_last_two_swapped(SymShape s);
 
-/// The Transpose of x's last two axes, in the place of `of`. x's rank must be known.
-Node swapped_in_place_of(Graph& g, NodeId of, ValueId x);
+/// Adds a Transpose of x in the place of `of`, and gives its result, of this shape.
+ValueId add_transpose(Graph& g, NodeId of, ValueId x, std::vector<int64_t> perm, SymShape shape);
+/// The same of x's last two axes. x's rank must be known.
+ValueId add_swap(Graph& g, NodeId of, ValueId x);
 
 }  // namespace smelt::fuse

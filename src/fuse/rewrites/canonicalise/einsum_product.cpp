@@ -60,17 +60,17 @@ std::vector<int64_t> order(const std::string& from, const std::string& to) {
   return perm;
 }
 
+SymShape permuted(const SymShape& shape, const std::vector<int64_t>& perm) {
+  SymShape turned;
+  for (int64_t axis : perm) turned.push_back(shape[static_cast<size_t>(axis)]);
+  return turned;
+}
+
 /// The operand in another order of its axes: a Transpose added to the graph where they do not lie so.
 ValueId turned(Graph& g, NodeId of, ValueId x, const std::string& from, const std::string& to) {
   if (from == to) return x;
   const std::vector<int64_t> perm = order(from, to);
-  SymShape shape;
-  for (int64_t axis : perm) shape.push_back(shape_of(g, x)[static_cast<size_t>(axis)]);
-  Node n = moved_in_place_of(g, of, "Transpose", {x}, shape);
-  n.attrs["perm"] = perm;
-  const ValueId y = n.outputs[0];
-  g.add_node(std::move(n));
-  return y;
+  return add_transpose(g, of, x, perm, permuted(shape_of(g, x), perm));
 }
 
 }  // namespace
@@ -109,9 +109,8 @@ Outcome einsum_product(const Graph& g, NodeId id) {
                    graph.set_inputs(id, {left_rows, right_columns});
                    return id;
                  }
-                 SymShape shape;
-                 for (int64_t axis : order(t.y, made)) shape.push_back(shape_of(graph, y)[static_cast<size_t>(axis)]);
-                 Node product = moved_in_place_of(graph, id, "MatMul", {left_rows, right_columns}, shape);
+                 Node product = moved_in_place_of(graph, id, "MatMul", {left_rows, right_columns},
+                                                  permuted(shape_of(graph, y), order(t.y, made)));
                  const ValueId between = product.outputs[0];
                  graph.add_node(std::move(product));
                  graph.edit(id).op = "Transpose";

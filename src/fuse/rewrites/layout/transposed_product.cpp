@@ -21,17 +21,11 @@ bool is_turned(const Graph& g, ValueId v) {
 /// x with its last two axes exchanged: what it was made of, or of that by one Transpose, which is added in the place of `of`.
 ValueId transposed(Graph& g, NodeId of, ValueId x) {
   NodeId made = NodeId::none;
-  if (is_turned(g, x) && made_by(g, x, "Transpose", &made) && swaps_last_two(g, made)) return g.node(made).in(0);
-  Node n = swapped_in_place_of(g, of, x);
-  if (made != NodeId::none) {
-    n.inputs = {g.node(made).in(0)};
-    std::vector<int64_t> perm = g.node(made).get_ints("perm");
-    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-    n.attrs["perm"] = perm;
-  }
-  const ValueId y = n.outputs[0];
-  g.add_node(std::move(n));
-  return y;
+  if (!is_turned(g, x) || !made_by(g, x, "Transpose", &made)) return add_swap(g, of, x);
+  if (swaps_last_two(g, made)) return g.node(made).in(0);
+  std::vector<int64_t> perm = g.node(made).get_ints("perm");
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return add_transpose(g, of, g.node(made).in(0), std::move(perm), with_last_two_swapped(shape_of(g, x)));
 }
 
 }  // namespace

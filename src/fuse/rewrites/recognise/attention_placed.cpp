@@ -35,7 +35,7 @@ Node behind(Graph& g, NodeId of, std::string op, ValueId result, SymShape shape)
 NodeId PlacedAttention::operator()(Graph& g) const {
   Node n = fused;
   const NodeId last = nodes.back();
-  if (turn_values) n.inputs[2] = added(g, swapped_in_place_of(g, last, n.inputs[2]));
+  if (turn_values) n.inputs[2] = add_swap(g, last, n.inputs[2]);
   for (size_t i = 0; i < 3 && axes < 4; ++i)
     n.inputs[i] = added(
         g, moved_in_place_of(g, last, "Unsqueeze", {n.inputs[i], leading_axes(g, axes)}, of_four_axes(shape_of(g, n.inputs[i]))));

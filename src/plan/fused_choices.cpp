@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "fuse/match/rewrite.h"
 #include "ops/core/expand.h"
 #include "plan/shapes.h"
+#include "plan/tuning_progress.h"
 
 namespace smelt::plan {
 namespace {
@@ -304,10 +304,10 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
 
 void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
   may_measure = may_measure && context.tuner.measures();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto fused = static_cast<int>(std::ranges::count_if(s.steps, is_fused));
+  static const std::function<void(const Progress&)> nobody;
+  TuningProgress progress(may_measure ? context.options.progress : nobody,
+                          static_cast<int>(std::ranges::count_if(s.steps, is_fused)));
   int done = 0;
-  bool measured = false;
   for (size_t i = 0; i < s.steps.size(); ++i) {
     if (!is_fused(s.steps[i])) continue;
     ++done;
@@ -321,11 +321,7 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
       const std::lock_guard lock(mutex_);
       decision = decided_.try_emplace({s.steps[i].id, s.steps[i].part}, decision).first->second;
       if (decision->times && decision->times->runs_apart) apart_.add(entry(decision->way, *s.steps[i].node));
-      measured = may_measure;
-      if (context.options.progress && may_measure) {
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        context.options.progress({"tuning", s.steps[i].node->name, done, fused, seconds, seconds / done * (fused - done)});
-      }
+      progress.done(s.steps[i].node->name, done);
     }
     if (!s.steps[i].fused) s.steps[i].fused = decision->times;
     if (!decision->times || !decision->times->runs_apart) continue;
@@ -338,9 +334,7 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
       if (e.code() == ExitCode::stopped) throw;
     }
   }
-  if (context.options.progress && measured && done > 0)
-    context.options.progress(
-        {"tuning", "", fused, fused, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 0});
+  progress.finish();
 }
 
 }  // namespace smelt::plan

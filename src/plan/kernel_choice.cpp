@@ -15,6 +15,7 @@
 #include "base/stop.h"
 #include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
+#include "plan/tuning_progress.h"
 #include "tune/gpu_trial.h"
 
 namespace smelt::plan {
@@ -341,7 +342,6 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
                     const ReusableKernels& reusable, bool may_measure) {
   StageClock clock(*context.stages);
   tune::Tuner& tuner = context.tuner;
-  const auto& progress = context.options.progress;
   const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
   std::vector<PendingStep> pending;
   pending.reserve(s.steps.size());
@@ -361,14 +361,14 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   find_candidates(s, pending, context, buckets, cores);
   for (const PendingStep& p : pending) problems.insert(p.offer.problem);
   clock.end("candidates");
-  const auto begin = std::chrono::steady_clock::now();
+  const auto total = static_cast<int>(problems.size());
+  TuningProgress progress(context.options.progress, total, context.options.tuning_time_limit);
   Refusals refusals(pending, tuner);
   HeldKernels held(tuner.machine());
   while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held, may_measure)) {
   }
   clock.end("compiling");
-  if (!context.target.is_host) tuner.spend(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  const auto total = static_cast<int>(problems.size());
+  if (!context.target.is_host) tuner.spend(progress.seconds());
   std::vector<PendingStep*> left;
   for (PendingStep& p : pending) left.push_back(&p);
   if (context.options.tuning_time_limit > 0) {
@@ -386,13 +386,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
       } catch (const Error& e) {
         throw e.at(ops::label(*p->step->node));
       }
-      if (!problems.erase(p->step->problem) || !progress) continue;
-      const int done = total - static_cast<int>(problems.size());
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      double to_come = seconds / done * (total - done);
-      if (const double limit = context.options.tuning_time_limit; limit > 0)
-        to_come = std::min(to_come, std::max(0.0, limit - seconds));
-      progress({"tuning", p->step->problem, done, total, seconds, to_come});
+      if (problems.erase(p->step->problem) > 0) progress.done(p->step->problem, total - static_cast<int>(problems.size()));
     }
     clock.end("tuning");
     left = prepare_chosen(left, refusals, cores);

@@ -1,13 +1,13 @@
 #include "plan/layout_regions.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <numeric>
 
 #include "base/log.h"
 #include "plan/layout_costs.h"
+#include "plan/tuning_progress.h"
 
 namespace smelt::plan {
 namespace {
@@ -68,28 +68,6 @@ std::vector<std::vector<const Step*>> regions(const Segment& s) {
   return all;
 }
 
-/// Tells the caller how far measuring is.
-class Watched {
- public:
-  Watched(const std::function<void(const Progress&)>& progress, size_t most)
-      : progress_(progress), most_(static_cast<int>(most)) {}
-  double operator()(const Step& step, double us) {
-    done_ = std::min(done_ + 1, most_);
-    if (progress_) progress_({"tuning", step.node->name, done_, most_, seconds(), seconds() / done_ * (most_ - done_)});
-    return us;
-  }
-  /// All is measured.
-  void finish() const {
-    if (progress_ && done_ > 0) progress_({"tuning", "", most_, most_, seconds(), 0});
-  }
-
- private:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-  const std::function<void(const Progress&)>& progress_;
-  int most_, done_ = 0;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 /// A region's nodes, and their steps over plain images.
 struct Region {
   StepsOf channels_last, plain;
@@ -101,7 +79,11 @@ struct Times {
 };
 
 /// Looks as closely as the difference demands.
-Times times_of(const Region& region, LayoutCosts& costs, Watched& watched) {
+Times times_of(const Region& region, LayoutCosts& costs, TuningProgress& progress) {
+  const auto watched = [&](const Step& step, double us) {
+    progress.one_more(step.node->name);
+    return us;
+  };
   const Segment &s = region.channels_last.s, &plain = region.plain.s;
   Times t;
   double most = 0;
@@ -149,7 +131,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     if (carried_) return false;
   }
   LayoutCosts costs(tuner, weights);
-  Watched watched(progress, channels_last.steps.size() + plain.steps.size());
+  TuningProgress told(progress, static_cast<int>(channels_last.steps.size() + plain.steps.size()));  // at most so many
   std::map<NodeId, const Step*> plain_steps;
   for (const Step& step : plain.steps)
     if (step.id != NodeId::none) plain_steps.emplace(step.id, &step);
@@ -165,7 +147,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
       const std::lock_guard lock(mutex_);
       if (std::ranges::includes(decided_, nodes)) continue;
     }
-    const Times times = times_of(region, costs, watched);
+    const Times times = times_of(region, costs, told);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
     const std::lock_guard lock(mutex_);
     decided_.insert(nodes.begin(), nodes.end());
@@ -175,7 +157,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }
-  watched.finish();
+  told.finish();
   return changes;
 }
 

@@ -100,12 +100,17 @@ int64_t lane_columns(const CudaProblem& p, int64_t tile_n) {
 /// wgmma reads lines that run along M or N of 16-bit types alone.
 bool along_k_only(const CudaProblem& p) { return bytes(p.type, 1) != 2; }
 
+/// Registers of a thread as it is launched: each quarter of a multiprocessor shares its own among whole warps.
+int64_t launched_registers(const HopperConfig& c) {
+  constexpr int64_t of_lane = 65536 / 4 / 32;  // for all warps of a quarter
+  return of_lane / divide_up(c.threads() * c.blocks, 128) / 8 * 8;
+}
+
 /// Of 8-bit floats a lane has a tile's sums and a stage's (HopperTile::multiply_apart), and in side_by_side what it was staged;
 /// groups that take turns would not multiply while one adds these.
 bool holds_sums_apart(const HopperConfig& c, bool staged) {
-  constexpr int64_t of_scheduler = 512, others = 24;  // registers of a lane; others: for all else
-  const int64_t launched = of_scheduler / divide_up(c.threads() * c.blocks, 128) / 8 * 8;
-  const int64_t granted = std::min<int64_t>(c.registers > 0 ? c.registers : launched, 255);
+  constexpr int64_t others = 24;  // registers of a lane for all else
+  const int64_t granted = std::min<int64_t>(c.registers > 0 ? c.registers : launched_registers(c), 255);
   const int64_t sums = c.rows() * c.columns(), held = staged && c.width > 0 ? sums / 4 : 0;
   return !c.alternate && sums + held + others <= granted;
 }
@@ -220,11 +225,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
 }
 
 /// Whether a thread's sums leave registers for the rest: of windows that slide ptxas 13.0 else spills or gives up.
-bool sums_fit(const HopperConfig& c) {
-  constexpr int64_t lane_registers = 65536 / 4 / 32;  // of each quarter of a multiprocessor, which has whole warps
-  const int64_t warps = divide_up(c.blocks * c.threads() / 32, 4), registers = lane_registers / warps / 8 * 8;
-  return c.rows() * c.columns() / 2 + (c.swap ? 40 : 48) <= registers;
-}
+bool sums_fit(const HopperConfig& c) { return c.rows() * c.columns() / 2 + (c.swap ? 40 : 48) <= launched_registers(c); }
 
 }  // namespace
 

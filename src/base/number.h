@@ -37,6 +37,8 @@ template <std::convertible_to<int64_t>... N> int64_t checked_sum(N... terms) {
 
 /// a / b, rounded up; a >= 0, b > 0, and a + b within int64_t.
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// The least multiple of b that is not below a, likewise.
+constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /// Truncates toward zero. Beyond T's range the nearest end of it; NaN gives the lowest value, as x86 converts it to int64_t.
 template <std::integral T = int64_t> T truncated(double v) {

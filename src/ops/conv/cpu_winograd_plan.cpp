@@ -1,15 +1,14 @@
 #include "ops/conv/cpu_winograd_plan.h"
-#include "base/number.h"
 
 #include <algorithm>
+
+#include "base/number.h"
 
 namespace smelt::ops::conv {
 namespace {
 
 using igemm::tile_columns;
 using igemm::tile_rows;
-
-int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 }  // namespace
 

@@ -1,10 +1,11 @@
 #include "ops/matmul/cuda_configs.h"
-#include "base/number.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
+
+#include "base/number.h"
 
 namespace smelt::ops::matmul {
 namespace {

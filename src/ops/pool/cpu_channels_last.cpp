@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
@@ -39,8 +40,7 @@ class PoolKernel final : public Kernel {
     if (splits_window()) return split(x, y, static_cast<float*>(b.workspace));
     // Lines along one axis only are shared out by pieces.
     const int64_t height = p_.y[3], lines = p_.y[0] * p_.y[2] * height, line = p_.y[4];
-    const int64_t pieces = lines >= 4 * threads_ ? 1 : std::min<int64_t>(line, 4 * threads_),
-                  piece = (line + pieces - 1) / pieces;
+    const int64_t pieces = lines >= 4 * threads_ ? 1 : std::min<int64_t>(line, 4 * threads_), piece = divide_up(line, pieces);
     parallel(threads_, lines * pieces, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / pieces % height, plane = i / pieces / height % p_.y[2], n = i / pieces / height / p_.y[2];

@@ -10,8 +10,6 @@
 namespace smelt::ops::igemm {
 namespace {
 
-int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
-
 /// Columns of the panel that begins at column n0.
 int64_t panel_width(int64_t n, int64_t n0) { return n - n0 <= 8 ? 8 : tile_columns; }
 

@@ -149,9 +149,11 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     return execution.run_fresh(inputs);
   };
   const ops::GraphShapesScope shapes(plan::body_outputs);
-  if (!backend_.is_host() && !made_beside_gpu_)
-    made_beside_gpu_ = std::make_shared<MemoryAccount>(plan::room_on_gpu(plan_->context()));
-  const MemoryScope room(backend_.is_host() ? memory_account() : made_beside_gpu_);
+  std::optional<MemoryScope> room;
+  if (!backend_.is_host()) {
+    if (!made_beside_gpu_) made_beside_gpu_ = std::make_shared<MemoryAccount>(plan::room_on_gpu(plan_->context()));
+    room.emplace(made_beside_gpu_);
+  }
   std::optional<std::vector<Tensor>> by_kernel;
   if (backend_.is_host() && !plan::is_control_flow(*step.node))
     by_kernel = late_kernels_.run(*step.node, in, plan_->context().tuner);

@@ -26,20 +26,20 @@ void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 /// Of rows without elements: nothing is normalised, and what a mean over nothing is, NaN, has all bits set.
-void offer_empty_rows_cuda(const BoundNode& b, const NormParts& parts, const Gpu& gpu, Offer& offer) {
+void offer_empty_rows_cuda(const BoundNode& b, const NormParts& parts, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
   std::vector<std::pair<size_t, int64_t>> filled;
   for (const size_t o : {parts.mean, parts.inverse})
     if (o != NormParts::none) filled.emplace_back(o, bytes(b.outputs[o].type, elements(b.outputs[o].shape)));
-  offer.candidates.push_back({"cuda", "empty", 1, [filled, &gpu] {
+  offer.candidates.push_back({"cuda", "empty", 1, [filled, gpu] {
                                 LaunchPlan plan("norm_of_nothing", "");
                                 for (const auto& [o, size] : filled) plan.fill({BufferRef::output, o}, size, 0xff);
-                                return launched(std::move(plan), gpu);
+                                return launched(std::move(plan), *gpu);
                               }});
 }
 
 void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (const auto why = norm_unknown(b)) return offer.refuse("cuda", *why);
-  if (elements(b.inputs[0].shape) == 0) return offer_empty_rows_cuda(b, NormParts(b), *machine.gpu, offer);
+  if (elements(b.inputs[0].shape) == 0) return offer_empty_rows_cuda(b, NormParts(b), machine.gpu, offer);
   if (const auto why = norm_rows_apart(b))
     offer.refuse("cuda", *why);
   else

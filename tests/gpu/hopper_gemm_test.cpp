@@ -1,120 +1,11 @@
 // Matrix products by Hopper's own instructions against the processor's reference: every tile and storage on extents that no tile
 // divides, batches, epilogues and splits. Each kernel runs twice, and both runs must agree bit for bit.
-#include <fmt/core.h>
-
-#include <set>
-
+#include "hopper_gemm.h"
 #include "device/cuda/graph.h"
-#include "gpu_trial.h"
-#include "ops/matmul/cuda_hopper.h"
 #include "ops/matmul/gated_product.h"
 
-namespace smelt::ops {
+namespace smelt::ops::hopper {
 namespace {
-
-using matmul::HopperConfig;
-
-struct Product {
-  DType type = DType::f16;
-  Shape a, b;  // as stored
-  bool trans_a = false, trans_b = false;
-  Shape y;
-  std::string program;
-  std::vector<Tensor> operands;
-  int64_t k = 0;
-};
-
-Trial trial(const Product& g) {
-  Trial t;
-  t.node.domain = smelt_domain;
-  t.node.op = "MatMul";
-  if (g.trans_a) t.node.attrs["transA"] = int64_t{1};
-  if (g.trans_b) t.node.attrs["transB"] = int64_t{1};
-  t.add(random_tensor(g.type, g.a, 1, -1, 1), false);
-  t.add(random_tensor(g.type, g.b, 2, -1, 1), false);
-  for (const Tensor& o : g.operands) t.add(o, false);
-  DType out = g.type;
-  if (!g.program.empty()) {
-    t.node.program = expr::Program::parse(g.program);
-    out = t.node.program->type(t.node.program->outputs()[0]);
-  }
-  t.result(out, g.y);
-  t.bound.node = &t.node;
-  return t;
-}
-
-/// As tests/gpu/gemm_test.cpp has it: sums in float, and one unit in the last place of the result's type.
-double tolerance(DType type, DType of_operands, int64_t k) {
-  return (type == DType::f32   ? 0
-          : type == DType::f16 ? 1.0 / 1024
-                               : 1.0 / 128) +
-         (of_operands == DType::f32        ? 1.0 / 1024
-          : of_operands == DType::f8e4m3fn ? 1.0 / 4096  // tensor cores add them with some 14 bits
-                                           : 4e-7) *
-             std::sqrt(static_cast<double>(k) + 1);
-}
-
-/// Floats may be rounded to tf32.
-std::shared_ptr<const Gpu> gpu_for(DType type) {
-  static const std::shared_ptr<const Gpu> rounding = [] {
-    auto gpu = std::make_shared<Gpu>(*test_gpu());
-    gpu->tf32 = true;
-    return gpu;
-  }();
-  return type == DType::f32 ? rounding : test_gpu();
-}
-
-class GpuHopperGemm : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
-  }
-  static constexpr size_t few = 16, every = 1000;
-  /// `most` of the configurations that `wanted` takes agree with the reference; how many they were.
-  static size_t expect(Trial& t, int64_t k, const std::function<bool(const HopperConfig&)>& wanted, size_t most = few) {
-    return expect(t, k, wanted, evaluate(t.node, t.inputs)[0], most);
-  }
-  static size_t expect(Trial& t, int64_t k, const std::function<bool(const HopperConfig&)>& wanted, const Tensor& want,
-                       size_t most = few) {
-    auto found = matmul::cuda_problem(t.bound);
-    if (!found) {
-      ADD_FAILURE() << found.refusal().text;
-      return 0;
-    }
-    const auto& p = *found;
-    const auto gpu = gpu_for(p.type);
-    const auto configs = matmul::hopper_configs(p, *gpu);
-    if (!configs) {
-      ADD_FAILURE() << configs.refusal().text;
-      return 0;
-    }
-    size_t count = 0;
-    std::vector<std::pair<HopperConfig, std::future<std::unique_ptr<Kernel>>>> kernels;
-    std::vector<HopperConfig> all;
-    std::ranges::copy_if(*configs, std::back_inserter(all), wanted);
-    for (size_t i = 0; i < std::min(most, all.size()); ++i) {
-      const HopperConfig c = all[i * all.size() / std::min(most, all.size())];
-      kernels.emplace_back(c, std::async(std::launch::async, [&p, c, gpu] { return hopper_product(p, c, *gpu); }));
-    }
-    for (auto& [c, kernel] : kernels) {
-      SCOPED_TRACE(matmul::print(p.problem) + " " + c.print());
-      EXPECT_LE(error(run_on_gpu(t, *kernel.get())[0], want), tolerance(t.bound.outputs[0].type, p.type, k));
-      ++count;
-    }
-    return count;
-  }
-  /// Each tile once.
-  static size_t expect_each_tile(const Product& g) {
-    Trial t = trial(g);
-    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool>> seen;
-    return expect(
-        t, g.k,
-        [&](const HopperConfig& c) {
-          return c.splits == 1 && seen.emplace(c.tile_m, c.tile_n, c.groups, c.swap, c.alternate).second;
-        },
-        every);
-  }
-};
 
 TEST_F(GpuHopperGemm, every_tile_and_storage_on_extents_that_they_do_not_divide) {
   for (const DType type : {DType::f16, DType::bf16})
@@ -159,74 +50,6 @@ TEST_F(GpuHopperGemm, constants_that_are_kept_as_stages) {
                         t, k, [](const HopperConfig& c) { return c.packed; }, few),
                     2u);
         }
-}
-
-TEST_F(GpuHopperGemm, floats_rounded_to_tf32) {
-  const auto all = [](const HopperConfig&) { return true; };
-  const std::string residual =
-      "(in0:f32, in1:f32, in2:f32) { %3 = add(in0, in1):f32; %4 = add(%3, in2):f32; %5 = relu(%4):f32; return %5 }";
-  for (const int64_t m : {331, 40, 7})
-    for (const int64_t k : {456, 77, 64 * 29 + 8})
-      for (const int64_t n : {328, 75}) {
-        const Shape y{m, n};
-        Product g{.type = DType::f32, .a = {m, k}, .b = {k, n}, .y = y, .k = k};
-        if (n == 328) g.program = residual, g.operands = {random_tensor(DType::f32, {n}, 3), random_tensor(DType::f32, y, 4)};
-        Trial constant = trial(g);
-        if (k % 4 != 0) constant.bound.inputs[0].strides = {80, 1};
-        constant.bound.inputs[1].constant = constant.inputs[1];
-        EXPECT_GE(expect(constant, k, all, few / 2), 2u);
-        if (k % 4 != 0) continue;
-        g.b = {n, k}, g.trans_b = true;
-        Trial computed = trial(g);
-        EXPECT_GE(expect(computed, k, all, few / 2), 2u);
-      }
-}
-
-/// A product of 8-bit floats, scaled by column, its weights constant or along K.
-Trial eight_bits(int64_t m, int64_t k, int64_t n, bool trans_b, DType y) {
-  const std::string program = fmt::format("(in0:f32, in1:f32) {{ %2 = mul(in0, in1):f32; %3 = relu(%2):f32{} }}",
-                                          y == DType::f32 ? "; return %3" : "; %4 = cast(%3):f16; return %4");
-  Trial t = trial({.type = DType::f8e4m3fn,
-                   .a = {m, k},
-                   .b = trans_b ? Shape{n, k} : Shape{k, n},
-                   .trans_b = trans_b,
-                   .y = {m, n},
-                   .program = program,
-                   .operands = {random_tensor(DType::f32, {n}, 3, 0.5, 1.5)},
-                   .k = k});
-  if (!trans_b) t.bound.inputs[1].constant = t.inputs[1];
-  return t;
-}
-
-TEST_F(GpuHopperGemm, floats_of_8_bits) {
-  const auto all = [](const HopperConfig&) { return true; };
-  for (const bool trans_b : {false, true})
-    for (const DType y : {DType::f16, DType::f32})
-      for (const int64_t m : {331, 40, 7})
-        for (const int64_t k : {464, 128 * 29 + 16}) {
-          Trial t = eight_bits(m, k, trans_b ? 200 : 203, trans_b, y);
-          EXPECT_GE(expect(t, k, all, few / 2), 2u);
-        }
-}
-
-/// Of numbers of one sign, sums that tensor cores go on with lose a part of each product.
-TEST_F(GpuHopperGemm, long_sums_of_floats_of_8_bits) {
-  Trial t = eight_bits(130, 16384, 136, false, DType::f32);
-  t.inputs[0] = random_tensor(DType::f8e4m3fn, {130, 16384}, 5, 0.5, 1);
-  t.inputs[1] = random_tensor(DType::f8e4m3fn, {16384, 136}, 6, 0.5, 1);
-  t.bound.inputs[1].constant = t.inputs[1];
-  const Tensor want = evaluate(t.node, t.inputs)[0];
-  const auto p = matmul::cuda_problem(t.bound);
-  ASSERT_TRUE(p);
-  const auto configs = matmul::hopper_configs(*p, *test_gpu());
-  ASSERT_TRUE(configs);
-  for (size_t i = 0; i < std::min<size_t>(3, configs->size()); ++i) {
-    const Tensor got = run_on_gpu(t, *hopper_product(*p, (*configs)[i], *test_gpu()))[0];
-    double worst = 0;
-    for (int64_t j = 0; j < want.size(); ++j)
-      worst = std::max(worst, std::abs(got.data<float>()[j] / static_cast<double>(want.data<float>()[j]) - 1));
-    EXPECT_LE(worst, 1.0 / 2048) << (*configs)[i].print();  // summed by tensor cores alone they are off by some 3%
-  }
 }
 
 TEST_F(GpuHopperGemm, extents_that_are_odd_behind_whole_lines) {
@@ -456,4 +279,4 @@ TEST_F(GpuHopperGemm, finishes_results_of_any_type_and_stride) {
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::hopper

@@ -7,6 +7,8 @@ import onnx
 import pytest
 import smelt
 import spellings
+import spellings_attention
+import spellings_norms
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -38,8 +40,8 @@ def same(path, feeds, names, tolerance):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_attention_is_one_operator(command, tmp_path, kind):
-    ways = spellings.spelled()
-    w = written(ways, spellings.write_attention, kind)
+    ways = spellings_attention.spelled()
+    w = written(ways, spellings_attention.write_attention, kind)
     path = tmp_path / "attention.onnx"
     onnx.save(w.model(), path)
     counts = matched(command, path, ["attention"])
@@ -49,9 +51,9 @@ def test_attention_is_one_operator(command, tmp_path, kind):
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_normalisations_are_one_operator(command, tmp_path, wide):
-    ways = spellings.norms()
+    ways = spellings_norms.norms()
     kind = np.float16 if wide else np.float32
-    w = written(ways, lambda w, way: spellings.write_norm(w, *way, wide), kind)
+    w = written(ways, lambda w, way: spellings_norms.write_norm(w, *way, wide), kind)
     path = tmp_path / "norm.onnx"
     onnx.save(w.model(), path)
     counts = matched(command, path, ["recognise_rms_norm", "recognise_layer_norm"])
@@ -60,8 +62,8 @@ def test_normalisations_are_one_operator(command, tmp_path, wide):
 
 
 def test_normalisations_with_gamma_in_the_root_are_one_operator(command, tmp_path):
-    ways = [(m, v, fast) for m in spellings.MEANS for v in spellings.VARIANCES for fast in (True, False)]
-    w = written(ways, lambda w, way: spellings.write_spread_norm(w, way[:2], way[2]))
+    ways = [(m, v, fast) for m in spellings_norms.MEANS for v in spellings_norms.VARIANCES for fast in (True, False)]
+    w = written(ways, lambda w, way: spellings_norms.write_spread_norm(w, way[:2], way[2]))
     path = tmp_path / "norm.onnx"
     onnx.save(w.model(), path)
     counts = matched(command, path, ["recognise_layer_norm"])
@@ -70,11 +72,11 @@ def test_normalisations_with_gamma_in_the_root_are_one_operator(command, tmp_pat
 
 
 def test_activations_are_one_pass(tmp_path):
-    w = written(spellings.ACTIVATIONS.values(), spellings.write_activation)
+    w = written(spellings_norms.ACTIVATIONS.values(), spellings_norms.write_activation)
     path = tmp_path / "activations.onnx"
     onnx.save(w.model(), path)
     plan = smelt.optimize(str(path), str(tmp_path / "plan.onnx"), tuning_level=0, use_cache=False)
     assert plan is not None
     kept = Counter(n.name.split("/")[0] for n in onnx.load(tmp_path / "plan.onnx").graph.node)
-    assert [name for i, name in enumerate(spellings.ACTIVATIONS) if kept[f"g{i}"] != 1] == []
-    same(path, w.feeds, spellings.ACTIVATIONS, 1e-5)
+    assert [name for i, name in enumerate(spellings_norms.ACTIVATIONS) if kept[f"g{i}"] != 1] == []
+    same(path, w.feeds, spellings_norms.ACTIVATIONS, 1e-5)

@@ -1,51 +1,7 @@
-#include "ops/core/expand.h"
-#include "support/equivalence.h"
+#include "fuse/recognise/written_attention.h"
 
 namespace smelt::fuse {
 namespace {
-
-/// Attention as exporters write it: q, k, v of [B, H, S, D].
-struct Written : Builder {
-  DType type;
-  Dim batch = 2, q_len = 3, k_len = 5;
-  int64_t heads = 4, kv_heads = 4, width = 8;
-  ValueId q, k, v;
-
-  explicit Written(DType t = DType::f32) : type(t) {}
-  SymShape of(Dim b, Dim h, Dim s, Dim d) { return {b, h, s, d}; }
-  SymShape scores_shape() { return of(batch, heads, q_len, k_len); }
-  void inputs() {
-    q = input("q", of(batch, heads, q_len, width), type);
-    k = input("k", of(batch, kv_heads, k_len, width), type);
-    v = input("v", of(batch, kv_heads, k_len, width), type);
-  }
-  ValueId at(const std::string& n, const std::string& op, std::vector<ValueId> in, SymShape s) {
-    return node(n, op, std::move(in), s, type);
-  }
-  ValueId transposed(ValueId x) {
-    return node("kt", "Transpose", {x}, of(batch, heads, width, k_len), type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
-  }
-  ValueId repeated(const std::string& n, ValueId x, bool tile = false) {
-    const int64_t times = heads / kv_heads;
-    ValueId five = at(n + "_u", "Unsqueeze", {x, ints({2})}, {batch, kv_heads, 1, k_len, width});
-    ValueId wide =
-        at(n + "_e", tile ? "Tile" : "Expand", {five, ints({1, 1, times, 1, 1})}, {batch, kv_heads, times, k_len, width});
-    return at(n + "_r", "Reshape", {wide, ints({0, heads, -1, width})}, of(batch, heads, k_len, width));
-  }
-  ValueId number(double x) { return scalar(x, type); }
-  ValueId product(ValueId a, ValueId b) { return at("scores", "MatMul", {a, b}, scores_shape()); }
-  ValueId finish(ValueId scores, ValueId values, int64_t axis = -1) {
-    ValueId p = node("softmax", "Softmax", {scores}, scores_shape(), type, {{"axis", axis}});
-    return at("y", "MatMul", {p, values}, of(batch, heads, q_len, width));
-  }
-  Ledger fuse(const Bindings& symbols = {}) { return rewrite_and_compare(g, {"attention"}, symbols); }
-  std::string why() { return rejection(run_only(g, "attention"), "attention"); }
-  void expect_fused(const Bindings& symbols = {}) {
-    EXPECT_EQ(matches(fuse(symbols), "attention"), 1u);
-    EXPECT_EQ(count(g, "Softmax") + count(g, "MatMul"), 0u);
-  }
-  float scale() { return only(g, "Attention").get_float("scale", 0); }
-};
 
 TEST(Attention, takes_the_scale_on_both_factors_in_every_float_type) {
   for (DType t : {DType::f32, DType::f64, DType::f16}) {
@@ -108,61 +64,6 @@ TEST(Attention, reads_keys_that_are_transposed_elsewhere_as_they_are) {
   b.output(b.finish(b.product(b.q, kt), b.v));
   b.expect_fused();
   EXPECT_EQ(only(b.g, "Attention").get_int("k_transposed", 0), 1);
-}
-
-/// Keys of [S, B * H, D] made [B, H, D, S]: what is left of a projection of all heads after transposes have been merged.
-struct TurnedKeys : Written {
-  ValueId kt;
-  explicit TurnedKeys(std::vector<int64_t> target = {2, 4, 8, 5}) {
-    inputs();
-    ValueId turned =
-        node("turn", "Transpose", {input("kx", {5, 8, 8})}, {8, 8, 5}, type, {{"perm", std::vector<int64_t>{1, 2, 0}}});
-    kt = node("split", "Reshape", {turned, ints(target)}, of(2, 4, 8, 5));
-    output(finish(product(q, kt), v));
-  }
-};
-
-/// The keys are an input of these extents with its axes in another order.
-Written keys_of_a_transpose(SymShape shape, std::vector<int64_t> perm) {
-  Written b;
-  b.inputs();
-  const ValueId kt =
-      b.node("turn", "Transpose", {b.input("kx", std::move(shape))}, b.of(2, 4, 8, 5), b.type, {{"perm", std::move(perm)}});
-  b.output(b.finish(b.product(b.q, kt), b.v));
-  return b;
-}
-
-TEST(AttentionKeys, lie_side_by_side_where_their_transpose_can_leave_them_so) {
-  TurnedKeys b;
-  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), 1u);
-  EXPECT_EQ(only(b.g, "Attention").get_int("k_transposed", 0), 0);
-  EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{1, 0, 2}));
-}
-
-TEST(AttentionKeys, of_a_transpose_without_a_reshape) {
-  Written b = keys_of_a_transpose({2, 5, 4, 8}, {0, 2, 3, 1});
-  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), 1u);
-  EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{0, 2, 1, 3}));
-}
-
-TEST(AttentionKeys, stay_where_something_else_reads_them) {
-  TurnedKeys b;
-  b.output(b.node("z", "Neg", {b.kt}, b.of(2, 4, 8, 5)));
-  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), "extra_reader");
-}
-
-TEST(AttentionKeys, stay_where_the_last_axis_is_another) {
-  Written b = keys_of_a_transpose({2, 8, 5, 4}, {0, 3, 1, 2});
-  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), "wrong_axis");
-}
-
-TEST(AttentionKeys, stay_where_the_reshape_splits_them) {
-  Written b;
-  b.inputs();
-  ValueId turned =
-      b.node("turn", "Transpose", {b.input("kx", {5, 2, 32})}, {2, 32, 5}, b.type, {{"perm", std::vector<int64_t>{1, 2, 0}}});
-  b.output(b.finish(b.product(b.q, b.node("split", "Reshape", {turned, b.ints({2, 4, 8, 5})}, b.of(2, 4, 8, 5))), b.v));
-  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), "wrong_shape");
 }
 
 TEST(Attention, reads_heads_once_that_are_repeated_for_groups) {
@@ -395,68 +296,6 @@ TEST(Attention, needs_a_mask_that_broadcasts_to_the_scores) {
   ValueId mask = b.input("mask", {Dim("other"), 1, 3, 5});
   b.output(b.finish(b.at("masked", "Add", {b.product(b.q, b.transposed(b.k)), mask}, {Dim(), 4, 3, 5}), b.v));
   EXPECT_EQ(b.why(), "wrong_shape");
-}
-
-TEST(TransposeOfMergedAxes, becomes_a_transpose_of_the_last_two_axes) {
-  Builder b;
-  ValueId x = b.input("x", {2, 4, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
-  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
-  EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{0, 1, 3, 2}));
-  EXPECT_EQ(count(b.g, "Reshape"), 0u);
-}
-
-TEST(TransposeOfMergedAxes, keeps_one_reshape_when_the_leading_axes_come_out_otherwise) {
-  Builder b;
-  ValueId x = b.input("x", {2, 2, 2, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({8, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
-  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
-  EXPECT_EQ(count(b.g, "Reshape"), 1u);
-}
-
-TEST(TransposeOfMergedAxes, leaves_a_reshape_of_the_last_axes_alone) {
-  Builder b;
-  ValueId x = b.input("x", {2, 6, 8});
-  ValueId swapped = b.node("swap", "Transpose", {x}, {2, 8, 6}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 8, 2, 3})}, {2, 8, 2, 3}));
-  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), "not looked at");
-}
-
-TEST(TransposeOfMergedAxes, needs_known_leading_axes_when_they_change) {
-  Builder b;
-  ValueId x = b.input("x", {Dim("n"), 2, 5, 8}),
-          shape = b.node("shape", "Shape", {b.input("like", {Dim("a"), Dim("b"), 8, 5})}, {4}, DType::i64);
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {Dim(), 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {Dim(), 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  b.output(b.node("y", "Reshape", {swapped, shape}, {Dim(), Dim(), 8, 5}));
-  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}, {{"n", 3}, {"a", 2}, {"b", 3}}),
-                      "transpose_of_merged_axes"),
-            "unknown_shape");
-}
-
-// A model that is read for its structure need not declare shapes that fit its operators.
-TEST(TransposeOfMergedAxes, survives_declared_shapes_of_fewer_than_two_axes) {
-  for (const SymShape& declared : {SymShape{}, SymShape{8}}) {
-    Builder b;
-    ValueId x = b.input("x", {4, 5, 8});
-    ValueId swapped = b.node("swap", "Transpose", {x}, declared, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-    b.output(b.node("y", "Reshape", {swapped, b.ints({2, 2, 8, 5})}, {2, 2, 8, 5}));
-    EXPECT_EQ(rejection(run_only(b.g, "transpose_of_merged_axes"), "transpose_of_merged_axes"), "not looked at");
-  }
-}
-
-TEST(TransposeOfMergedAxes, stays_apart_when_the_transpose_has_another_reader) {
-  Builder b;
-  ValueId x = b.input("x", {2, 4, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
-  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
-  b.output(b.node("z", "Neg", {swapped}, {8, 8, 5}));
-  EXPECT_EQ(rejection(run_only(b.g, "transpose_of_merged_axes"), "transpose_of_merged_axes"), "extra_reader");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 """smelt explain: what is found in the exported graphs, counted as a reader of its summary counts."""
 import json
 
-import numpy as np
 import onnx
 import onnx.parser
 import pytest
@@ -93,13 +92,9 @@ def test_without_static_shapes_nothing_is_estimated_and_with_them_all_is(command
     assert not any(saved["symbolic"]) and all(saved["static"]) and len(saved["static"]) == 49
 
 
-def test_kernels_lists_every_tactic_with_the_reason_it_was_not_chosen(command, tmp_path):
-    """Of convolutions large enough for channels-last images."""
-    w = [onnx.numpy_helper.from_array(np.ones((32, 32, 3, 3), np.float32), n) for n in "vw"]
-    nodes = [onnx.helper.make_node("Conv", [x, n], [y], f"conv_{n}", pads=[1] * 4) for x, n, y in (("x", "v", "h"), ("h", "w", "y"))]
-    image = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 32, 56, 56]) for n in "xy"]
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", image[:1], image[1:], w), ir_version=8), tmp_path / "m.onnx")
-    args = ("explain", tmp_path / "m.onnx", "--kernels", "--json", "--tactics=-winograd")
+def test_kernels_lists_every_tactic_with_the_reason_it_was_not_chosen(command, small_model):
+    """At level 0, where no measurement makes channels-last images plain."""
+    args = ("explain", small_model, "--shapes", "x:2x3x8x8", "--kernels", "--tuning-level", 0, "--json", "--tactics=-winograd")
     rows = json.loads(command(*args).stdout)["tactics"]
     steps = {r["step"] for r in rows}
     assert steps and all(sum(r["step"] == s and r["result"] == "runs" for r in rows) == 1 for s in steps)

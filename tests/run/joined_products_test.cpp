@@ -55,10 +55,10 @@ void expect_right(const std::shared_ptr<const Plan>& plan, const Graph& g, std::
   for (size_t i = 0; i < expected.size(); ++i) expect_same(execution.outputs()[i], expected[i], 1e-5);
 }
 
-class JoinedProducts : public testing::Test {
+class JoinedOrApart : public testing::Test {
  protected:
-  JoinedProducts() : folder_(std::filesystem::path(testing::TempDir()) / ("smelt_joined_products_" + std::to_string(getpid()))) {}
-  ~JoinedProducts() override { std::filesystem::remove_all(folder_); }
+  JoinedOrApart() : folder_(std::filesystem::path(testing::TempDir()) / ("smelt_joined_products_" + std::to_string(getpid()))) {}
+  ~JoinedOrApart() override { std::filesystem::remove_all(folder_); }
 
   Options options(int level = 1) const {
     Options o;
@@ -92,7 +92,7 @@ class JoinedProducts : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(JoinedProducts, run_as_one_whose_readers_read_slices_where_that_is_faster) {
+TEST_F(JoinedOrApart, run_as_one_whose_readers_read_slices_where_that_is_faster) {
   for (bool transposed : {false, true}) {
     SCOPED_TRACE(transposed);
     const Graph g = transposed ? projections(true, false, to_sym({24})) : projections(false, false);
@@ -112,7 +112,7 @@ TEST_F(JoinedProducts, run_as_one_whose_readers_read_slices_where_that_is_faster
 }
 
 /// The keys are read transposed, as rows of another length: a copy, which reads the slice.
-TEST_F(JoinedProducts, give_slices_to_what_moves_them) {
+TEST_F(JoinedOrApart, give_slices_to_what_moves_them) {
   Builder b;
   const SymShape rows = to_sym({2, 12, 24});
   const ValueId x = b.input("x", to_sym({2, 12, 40}));
@@ -133,7 +133,7 @@ TEST_F(JoinedProducts, give_slices_to_what_moves_them) {
   expect_right(plan, b.g, inputs);
 }
 
-TEST_F(JoinedProducts, run_apart_where_that_is_not_slower) {
+TEST_F(JoinedOrApart, run_apart_where_that_is_not_slower) {
   const Graph g = projections(false, false);
   const std::vector<Tensor> inputs{random_tensor({2, 12, 40}, 7)};
   time(g, inputs, 99, 100);
@@ -148,7 +148,7 @@ TEST_F(JoinedProducts, run_apart_where_that_is_not_slower) {
   expect_right(plan, g, inputs);
 }
 
-TEST_F(JoinedProducts, run_apart_where_a_reader_takes_no_slice) {
+TEST_F(JoinedOrApart, run_apart_where_a_reader_takes_no_slice) {
   const Graph g = projections(false, true);
   const std::vector<Tensor> inputs{random_tensor({2, 12, 40}, 7)};
   const auto plan = Plan::build(clone(g), options(0));
@@ -157,7 +157,7 @@ TEST_F(JoinedProducts, run_apart_where_a_reader_takes_no_slice) {
   expect_right(plan, g, inputs);
 }
 
-TEST_F(JoinedProducts, follow_rows_that_a_run_decides) {
+TEST_F(JoinedOrApart, follow_rows_that_a_run_decides) {
   const Graph g = projections(false, false, {Dim("batch"), Dim(12)});
   const auto plan = Plan::build(clone(g), options(0));
   for (int64_t batch : {1, 3, 2}) {
@@ -166,7 +166,7 @@ TEST_F(JoinedProducts, follow_rows_that_a_run_decides) {
   }
 }
 
-TEST_F(JoinedProducts, run_apart_in_a_plan_that_is_not_optimised) {
+TEST_F(JoinedOrApart, run_apart_in_a_plan_that_is_not_optimised) {
   Graph g = projections(false, false);
   const Graph model = clone(g);
   fuse::run(g);

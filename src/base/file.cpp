@@ -252,6 +252,12 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
+void make_folders(const std::filesystem::path& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) fail("{}: cannot be made: {}", path.string(), failed.message());
+}
+
 std::filesystem::path cache_dir(const std::filesystem::path& given) {
   if (!given.empty()) return given;
   const auto variable = [](const char* name) {
@@ -264,11 +270,11 @@ std::filesystem::path cache_dir(const std::filesystem::path& given) {
   if (dir.empty())
     throw Error("no folder for the cache: neither SMELT_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
                 "Set SMELT_CACHE_DIR to a folder.");
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error)
-    throw Error(fmt::format("{}: cannot create the cache folder: {}", dir.string(), error.message()),
-                "Set SMELT_CACHE_DIR to a folder that can be written.");
+  try {
+    make_folders(dir);
+  } catch (const Error& e) {
+    throw Error(fmt::format("the cache folder {}", e.what()), "Set SMELT_CACHE_DIR to a folder that can be written.");
+  }
   return dir;
 }
 

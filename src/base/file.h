@@ -60,6 +60,9 @@ std::string read_text(const std::filesystem::path& path);
 std::string read_head(const std::filesystem::path& path, size_t most);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
+/// Makes a folder and those that hold it, where they are not there; throws Error with the path and the system's reason.
+void make_folders(const std::filesystem::path& path);
+
 /// `given`, as an option names it; where that is empty, SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt, which is
 /// created on first use. Throws Error where it cannot be.
 std::filesystem::path cache_dir(const std::filesystem::path& given = {});

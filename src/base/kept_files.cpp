@@ -61,7 +61,7 @@ std::optional<std::string> KeptFiles::read(const std::string& key) const {
 void KeptFiles::write(const std::string& key, std::string_view body) const {
   if (!any()) return;
   try {
-    std::filesystem::create_directories(path_of(key).parent_path());
+    make_folders(path_of(key).parent_path());
     AtomicFile file(path_of(key));
     file.write(sealed(kind_, key, body));
     file.commit();

@@ -234,6 +234,7 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
   }
 
   std::map<std::string, Tensor> arrays;
+  uint64_t packed_bytes = 0;  // of all members
   for (int64_t i = 0; i < members; ++i) {
     if (at < 0 || at > size - 46 || le(data + at, 4) != central_magic) fail("{}: damaged zip directory", where);
     const int method = static_cast<int>(le(data + at + 10, 2));
@@ -256,6 +257,8 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
     if (local > whole || whole - local < 30 || le(data + local, 4) != local_magic) fail("{}: damaged member {}", where, member);
     const uint64_t begin = local + 30 + le(data + local + 26, 2) + le(data + local + 28, 2);
     if (begin > whole || packed > whole - begin) fail("{}: member {} is cut off", where, member);
+    packed_bytes += packed;
+    if (packed_bytes > whole) fail("{}: member {} lies on top of others", where, member);
     if (plain > packed * 1040 + 4096) fail("{}: member {} claims {} bytes from {}", where, member, plain, packed);
 
     const std::string place = fmt::format("{}:{}", where, member);

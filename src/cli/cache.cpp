@@ -39,11 +39,14 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
 /// Files compiled for GPUs (KeptFiles): each has a hash as its name and lies in a folder named after the first two digits.
 std::vector<std::filesystem::path> compiled(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  if (!std::filesystem::is_directory(folder)) return files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::string stem = entry.path().stem().string(), parent = entry.path().parent_path().filename().string();
+  std::error_code error;  // of a folder that is not there, not ours to read, or removed by another process meanwhile
+  using Files = std::filesystem::recursive_directory_iterator;
+  for (Files at(folder, std::filesystem::directory_options::skip_permission_denied, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code gone;
+    const std::string stem = at->path().stem().string(), parent = at->path().parent_path().filename().string();
     const bool hash = stem.size() == 32 && stem.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (hash && stem.starts_with(parent) && entry.is_regular_file()) files.push_back(entry.path());
+    if (hash && stem.starts_with(parent) && at->is_regular_file(gone)) files.push_back(at->path());
   }
   return files;
 }

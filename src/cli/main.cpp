@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string_view>
 
@@ -102,6 +103,9 @@ int main(int argc, char** argv) {
     } catch (const std::bad_alloc&) {
       const auto resident = static_cast<double>(profile::resident_bytes());
       complain("smelt {}: out of memory ({} resident)\n", sub->get_name(), report::format(resident, report::Unit::bytes));
+      return static_cast<int>(ExitCode::failed);
+    } catch (const std::filesystem::filesystem_error& e) {
+      complain("smelt {}: {}: {}\n", sub->get_name(), e.path1().string(), e.code().message());
       return static_cast<int>(ExitCode::failed);
     } catch (const std::exception& e) {
       complain("smelt {}: {}\n", sub->get_name(), e.what());

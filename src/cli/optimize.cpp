@@ -73,7 +73,10 @@ Action add_optimize(CLI::App& app) {
       print_tables(tables);
       const auto size = [](int64_t bytes) { return report::format(static_cast<double>(bytes), report::Unit::bytes); };
       print_line("\n" + build_text(*plan, build_s));
-      print_line(fmt::format("wrote {} ({})", output.string(), size(static_cast<int64_t>(fs::file_size(output)))));
+      std::error_code no_file;  // a pipe or a device has no size
+      const uintmax_t bytes = fs::file_size(output, no_file);
+      print_line(no_file ? fmt::format("wrote {}", output.string())
+                         : fmt::format("wrote {} ({})", output.string(), size(static_cast<int64_t>(bytes))));
       if (saved.kernels > 0)
         print_line(fmt::format("it carries {} compiled kernel{} ({})", saved.kernels, saved.kernels == 1 ? "" : "s",
                                size(saved.kernel_bytes)));

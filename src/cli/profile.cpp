@@ -22,9 +22,7 @@ namespace smelt::cli {
 namespace {
 
 void write_folder(const std::filesystem::path& folder, const report::Report& r) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) fail("{}: cannot be made: {}", folder.string(), failed.message());
+  make_folders(folder);
   write_text(folder / "profile.json", report::json(r));
   write_text(folder / "trace.json", report::chrome_trace(*r.after));
   write_text(folder / "report.html", report::html(r));

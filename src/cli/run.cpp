@@ -99,9 +99,7 @@ void write_outputs(const std::string& target, const std::map<std::string, Tensor
       fail_usage("--outputs={}: the model has {} outputs; expected NAME:{}, a .npz or a folder", target, tensors.size(), target);
     return write_npy(target, tensors.begin()->second);
   }
-  std::error_code failed;
-  std::filesystem::create_directories(target, failed);
-  if (failed) fail("{}: cannot be made: {}", target, failed.message());
+  make_folders(target);
   std::set<std::string> taken;
   for (const auto& [name, t] : tensors) {
     std::string file = file_name(name);

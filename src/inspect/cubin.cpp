@@ -130,9 +130,17 @@ class Reader {
     }
     const Bytes texts(contents(sections_[names]), "the section names");
     for (size_t i = 0; i < sections_.size(); ++i) {
-      sections_[i].name = texts.text(name_at[i]);
+      sections_[i].name = name(texts, name_at[i]);
       by_name_.emplace(sections_[i].name, i);
     }
+  }
+
+  /// Names of a made-up file may be tails of each other: all together they take no more than a few times what it has.
+  std::string name(const Bytes& texts, uint64_t at) {
+    std::string text = texts.text(at);
+    named_bytes_ += text.size();
+    if (named_bytes_ > 8 * file_.size()) fail("not a whole cubin: its names lie on top of each other");
+    return text;
   }
 
   std::string_view contents(const Section& s) const { return s.type == no_bits ? "" : file_.piece(s.offset, s.size); }
@@ -148,7 +156,7 @@ class Reader {
     const Bytes symbols(contents(s), "the symbols"), names(contents(sections_[s.link]), "the symbols' names");
     for (uint64_t at = 0; at < symbols.size(); at += 24) {
       symbols.piece(at, 24);
-      symbols_.push_back(names.text(symbols.get<uint32_t>(at)));
+      symbols_.push_back(name(names, symbols.get<uint32_t>(at)));
     }
   }
 
@@ -201,6 +209,7 @@ class Reader {
   }
 
   Bytes file_;
+  size_t named_bytes_ = 0;
   std::vector<Section> sections_;
   std::map<std::string, size_t, std::less<>> by_name_;  // the first of each
   std::vector<std::string> symbols_;

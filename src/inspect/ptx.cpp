@@ -28,6 +28,8 @@ std::string without_comments(std::string_view text) {
   return plain;
 }
 
+constexpr size_t longest_path = 1000;  // each of a file's lines may name a source file
+
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(without_comments(text)) {
@@ -35,7 +37,8 @@ class Reader {
       const auto words = words_of(line, ptx_blanks);
       if (words.size() > 2 && words[0] == ".file") {
         const size_t open = line.find('"'), close = line.rfind('"');
-        if (open < close) files_[leading_number(words[1])] = std::string(line.substr(open + 1, close - open - 1));
+        if (open < close)
+          files_[leading_number(words[1])] = std::string(line.substr(open + 1, std::min(close - open - 1, longest_path)));
       }
     }
   }

@@ -122,7 +122,7 @@ std::optional<View> slice_view(const Segment& s, const Step& step, const Shape& 
   View v;
   for (size_t a = 0; a < from.size(); ++a) {
     if (range.step[a] < 1) return std::nullopt;
-    v.strides.push_back(from[a] * range.step[a]);
+    v.strides.push_back(range.extent[a] > 1 ? from[a] * range.step[a] : from[a]);  // a huge step may overflow, and is not taken
     v.offset += from[a] * range.start[a];
   }
   return v;

@@ -52,7 +52,7 @@ void store(const std::filesystem::path& file, nlohmann::ordered_json j, const de
   j["rates"] = nlohmann::json::array();
   for (const device::Rate& r : c.rates)
     j["rates"].push_back({{"type", std::string(name(r.type))}, {"flops_per_s", r.flops_per_s}, {"how", r.how}});
-  std::filesystem::create_directories(file.parent_path());
+  make_folders(file.parent_path());
   write_text(file, j.dump(2) + "\n");
 }
 

@@ -106,7 +106,8 @@ namespace {
 std::string run_dot(const std::string& dot, bool bounded) {
   namespace fs = std::filesystem;
   // Anonymous: it has no name that others could take, and goes with the process.
-  const int input = ::open(fs::temp_directory_path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  std::error_code none;  // TMPDIR may name what is no folder
+  const int input = ::open(fs::temp_directory_path(none).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   std::FILE* file = input >= 0 ? ::fdopen(input, "w+") : std::tmpfile();
   if (!file) fail("the graph was not drawn: no temporary file: {}", std::strerror(errno));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closing(file, &std::fclose);

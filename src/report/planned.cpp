@@ -47,7 +47,9 @@ InspectedKernel launched(const ops::PlannedLaunch& l) {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& bytes) {
-    std::string name = (std::filesystem::temp_directory_path() / "smelt-cubin-XXXXXX").string();
+    std::error_code none;  // TMPDIR may name what is no folder
+    std::string name = (std::filesystem::temp_directory_path(none) / "smelt-cubin-XXXXXX").string();
+    if (none) return;
     const int file = mkstemp(name.data());
     if (file < 0) return;
     close(file);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/untrusted_database.h"
 
@@ -152,9 +153,10 @@ void Cache::open_database(const std::filesystem::path& path) {
   const std::string name = path.empty() ? ":memory:" : path.string();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_timeout_ms);
   while (true) {
-    bool busy = false;
+    bool busy = false, has_folder = false;
     try {
-      if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+      if (path.has_parent_path()) make_folders(path.parent_path());
+      has_folder = true;
       check_regular(path);
       if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) !=
           SQLITE_OK) {
@@ -171,7 +173,7 @@ void Cache::open_database(const std::filesystem::path& path) {
       const std::string reason = e.what();
       const int code = db_ ? sqlite3_errcode(db_) & 0xff : SQLITE_OK;
       busy = code == SQLITE_BUSY;
-      const bool readonly = code == SQLITE_READONLY || code == SQLITE_CANTOPEN;
+      const bool readonly = !has_folder || code == SQLITE_READONLY || code == SQLITE_CANTOPEN;
       const bool no_room = code == SQLITE_FULL || code == SQLITE_IOERR;
       sqlite3_close(db_);
       db_ = nullptr;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -99,6 +100,21 @@ TEST_F(Npy, damaged_archives_are_errors) {
   // Places near 2^64 and 2^63: 56 and 46 bytes further is the beginning again.
   EXPECT_THAT(said(locator + 8, "\xd8\xff\xff\xff\xff\xff\xff\xff"), HasSubstr("damaged zip64 directory"));
   EXPECT_THAT(said(end64 + 48, "\xf0\xff\xff\xff\xff\xff\xff\x7f"), HasSubstr("damaged zip directory"));
+}
+
+/// Each would be unpacked again, and a small file take hours.
+TEST_F(Npy, members_that_lie_on_top_of_each_other_are_refused) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::zeros(DType::f32, {1000})}});
+  std::string bytes = read_text(folder_ / "a.npz");
+  const size_t central = bytes.find("PK\x01\x02"), end64 = bytes.find("PK\x06\x06");
+  const std::string entry = bytes.substr(central, end64 - central);
+  constexpr size_t copies = 100;
+  for (size_t i = 1; i < copies; ++i) bytes.insert(central, entry);
+  const uint64_t moved = end64 + (copies - 1) * entry.size(), count = copies;
+  std::memcpy(bytes.data() + moved + 32, &count, sizeof count);
+  std::memcpy(bytes.data() + bytes.find("PK\x06\x07") + 8, &moved, sizeof moved);
+  write_text(folder_ / "many.npz", bytes);
+  EXPECT_THAT(error_of([&] { read_npz(folder_ / "many.npz"); }), HasSubstr("lies on top of others"));
 }
 
 TEST_F(Npy, versions_that_there_are_not_are_refused) {

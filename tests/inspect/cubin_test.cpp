@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "device/cuda/compiler.h"
@@ -112,6 +113,39 @@ TEST_P(CubinOf, flipped_bits_are_read_or_refused) {
     refusals += refused(bytes);
   }
   EXPECT_GT(refusals, 300);
+}
+
+/// An ELF file for a GPU whose sections' names are tails of one text.
+std::string overlapping_names(size_t sections, size_t longest) {
+  std::string bytes(64 + 64 * sections, '\0');
+  const auto put = [&](size_t at, auto value) { std::memcpy(bytes.data() + at, &value, sizeof value); };
+  bytes.replace(0, 8,
+                std::string("\x7f"
+                            "ELF\2\1\1",
+                            7) +
+                    '\0');
+  put(18, uint16_t{190});
+  put(40, uint64_t{64});
+  put(58, uint16_t{64});
+  put(60, static_cast<uint16_t>(sections));
+  put(62, uint16_t{1});
+  for (size_t s = 0; s < sections; ++s) put(64 + 64 * s, static_cast<uint32_t>(s));
+  put(128 + 24, static_cast<uint64_t>(bytes.size()));
+  put(128 + 32, static_cast<uint64_t>(longest + 1));
+  return bytes + std::string(longest, 'a') + '\0';
+}
+
+TEST(Cubin, names_that_lie_on_top_of_each_other_take_no_more_than_the_file) {
+  const auto said = [](const std::string& bytes) {
+    try {
+      return read_cubin(bytes), std::string();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(said(overlapping_names(4, 100)), HasSubstr("no kernel"));
+  EXPECT_THAT(said(overlapping_names(60000, 4 << 20)), HasSubstr("its names lie on top of each other"));  // 250 GB of names
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CubinOf, ::testing::ValuesIn(cuda::known_archs().begin(), cuda::known_archs().end()),

@@ -1,6 +1,7 @@
 // Cubins and PTX that NVRTC makes here, without a GPU, against what ptxas and cuobjdump say of them; and the same damaged.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <random>
 
 #include "inspect/cubin.h"
@@ -102,6 +103,18 @@ TEST(Ptx, counts_instructions_by_what_they_do_and_by_line) {
   EXPECT_EQ(c.lines[1].widest_load, 16);
   EXPECT_EQ(c.lines[1].loads, 3);
   EXPECT_EQ(c.lines[2].file, "/src/other.cuh");
+}
+
+TEST(Ptx, of_many_lines_of_a_file_with_a_long_name_takes_no_more_than_its_lines) {
+  std::string text(saxpy);
+  const std::string name(8 << 20, 'k');
+  text.replace(text.find("/src/k.cu"), 9, name);
+  std::string lines;
+  for (int i = 0; i < 50000; ++i) lines += "  .loc\t1 2 3\n";  // 400 GB of names
+  text.insert(text.find("  mov.u32"), lines);
+  const Code code = *read_ptx(text).kernels.at(0).code;
+  EXPECT_TRUE(std::ranges::any_of(code.lines, [&](const auto& l) { return l.file == name.substr(0, 1000); }));
+  EXPECT_TRUE(std::ranges::all_of(code.lines, [](const auto& l) { return l.file.size() <= 1000; }));
 }
 
 std::string message(const std::function<void()>& f) {

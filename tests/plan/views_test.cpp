@@ -87,6 +87,12 @@ TEST(Views, are_where_the_operator_puts_its_elements) {
   expect_views(OneStep("Gather", {{-1}}, {{6, 1, 5}}, {{"axis", int64_t{1}}}));
 }
 
+TEST(Views, of_one_element_by_a_step_beyond_all_extents_have_strides_that_do_not_wrap) {
+  const OneStep huge("Slice", {{2}, {3}, {0}, {INT64_MAX}}, {{1, 4, 5}});
+  expect_views(huge);
+  EXPECT_EQ(strided_views(huge.s, huge.step(), {20, 5, 1})->front().strides, (Shape{20, 5, 1}));
+}
+
 TEST(Views, are_not_what_moves_elements_otherwise) {
   const OneStep backwards("Slice", {{-1}, {-7}, {0}, {-1}}, {{6, 4, 5}}), several("Gather", {{2, 0}}, {{2, 4, 5}}),
       flat("Reshape", {{24, 5}}, {{24, 5}}), computes("Neg", {}, {{6, 4, 5}});

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
@@ -79,7 +80,7 @@ void infer_concat(InferContext& c) {
       const int64_t extent = s[axis];
       s[axis] = result[axis];
       if (s == result) {
-        result[axis] += extent;
+        result[axis] = checked_sum(result[axis], extent);
         continue;
       }
     }

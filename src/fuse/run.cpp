@@ -57,6 +57,10 @@ class Book {
 
 /// The ONNX nodes that these nodes stand for; a node without sources gives its own name.
 std::vector<std::string> source_names(const Graph& g, std::span<const NodeId> nodes) {
+  if (nodes.size() == 1 && g.node(nodes[0]).sources.size() < 2) {
+    const Node& n = g.node(nodes[0]);
+    return {n.sources.empty() ? n.name : g.sources()[static_cast<size_t>(n.sources[0])].name};
+  }
   std::vector<std::string> names;
   std::unordered_set<std::string_view> seen;
   const auto add = [&](const std::string& s) {

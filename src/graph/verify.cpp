@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <set>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "graph/fused.h"
@@ -11,14 +8,17 @@
 namespace smelt {
 namespace {
 
+/// Looks at every node and value of a graph after each sweep of a rewrite: what it looks things up in are sorted lists, which lie
+/// together in memory, where a set's entries lie all over it.
 class Verifier {
  public:
-  explicit Verifier(const Graph& g) : g_(g) {}
+  explicit Verifier(const Graph& g) : g_(g), is_input_(g.value_count()) {}
 
   void run() {
     for (size_t v = 0; v < g_.value_count(); ++v)
       if (const auto readers = g_.readers(ValueId(v)); readers.size() > few_readers)
-        for (const Use& use : readers) ++uses_[{static_cast<int32_t>(v), index(use.node), use.input}];
+        for (const Use& use : readers) uses_.emplace_back(static_cast<int32_t>(v), index(use.node), use.input);
+    std::ranges::sort(uses_);
     for (size_t i = 0; i < g_.node_count(); ++i)
       if (g_.node(NodeId(i)).alive) check_edges(NodeId(i));
     check_interface();
@@ -35,8 +35,7 @@ class Verifier {
   size_t times_listed(ValueId v, const Use& use) const {
     const auto readers = g_.readers(v);
     if (readers.size() <= few_readers) return static_cast<size_t>(std::count(readers.begin(), readers.end(), use));
-    const auto at = uses_.find({index(v), index(use.node), use.input});
-    return at == uses_.end() ? 0 : at->second;
+    return std::ranges::equal_range(uses_, Reading{index(v), index(use.node), use.input}).size();
   }
 
   bool in_range(ValueId v) const { return index(v) >= 0 && static_cast<size_t>(v) < g_.value_count(); }
@@ -65,7 +64,8 @@ class Verifier {
   void check_interface() {
     for (ValueId v : g_.inputs()) {
       if (!in_range(v)) broken("input value {} does not exist", index(v));
-      if (!inputs_.insert(v).second) broken("'{}' is an input twice", g_.value(v).name);
+      if (is_input_[static_cast<size_t>(v)]) broken("'{}' is an input twice", g_.value(v).name);
+      is_input_[static_cast<size_t>(v)] = true;
       if (g_.value(v).producer != NodeId::none)
         broken("input '{}' is also the output of {}", g_.value(v).name, describe(g_, g_.value(v).producer));
     }
@@ -77,12 +77,12 @@ class Verifier {
 
   bool defined(ValueId v) const {
     const Value& value = g_.value(v);
-    return value.producer != NodeId::none || value.is_constant() || inputs_.contains(v);
+    return value.producer != NodeId::none || value.is_constant() || is_input_[static_cast<size_t>(v)];
   }
 
   void check_values() const {
-    std::unordered_set<std::string_view> names;
-    names.reserve(g_.value_count());
+    std::vector<std::pair<size_t, int32_t>> named;  // by the name's hash
+    named.reserve(g_.value_count());
     for (size_t i = 0; i < g_.value_count(); ++i) {
       const auto v = ValueId(i);
       const Value& value = g_.value(v);
@@ -101,7 +101,7 @@ class Verifier {
         if (!defined(v)) broken("{} reads '{}', which nothing defines", describe(g_, use.node), value.name);
       }
       if (readers.empty() && !defined(v)) continue;  // left behind by a rewrite
-      if (!names.insert(value.name).second) broken("two values are named '{}'", value.name);
+      named.emplace_back(std::hash<std::string>()(value.name), index(v));
       if (value.type == DType::undefined && !readers.empty())
         broken("'{}' has no element type, but {} reads it", value.name, describe(g_, readers[0].node));
       if (!value.is_constant()) continue;
@@ -112,6 +112,16 @@ class Verifier {
         broken("constant '{}' has shape {}, but its value says {}", value.name, to_string(value.constant.shape()),
                value.shape ? to_string(*value.shape) : "nothing");
     }
+    check_names(named);
+  }
+
+  void check_names(std::vector<std::pair<size_t, int32_t>>& named) const {
+    const auto name_of = [&](const auto& n) -> const std::string& { return g_.value(ValueId(n.second)).name; };
+    std::ranges::sort(
+        named, [&](const auto& a, const auto& b) { return a.first != b.first ? a.first < b.first : name_of(a) < name_of(b); });
+    const auto twice = std::ranges::adjacent_find(
+        named, [&](const auto& a, const auto& b) { return a.first == b.first && name_of(a) == name_of(b); });
+    if (twice != named.end()) broken("two values are named '{}'", name_of(*twice));
   }
 
   void check_node(NodeId id) const {
@@ -148,17 +158,10 @@ class Verifier {
 
   static constexpr size_t few_readers = 16;               // looked through one by one
   using Reading = std::tuple<int32_t, int32_t, int32_t>;  // value, reader, input
-  struct Hash {
-    size_t operator()(const Reading& r) const {
-      const auto [value, reader, input] = r;
-      const auto mixed = (static_cast<uint64_t>(reader) << 32 | static_cast<uint32_t>(input)) * 0x9e3779b97f4a7c15ull;
-      return mixed ^ ((static_cast<uint64_t>(value) * 0xff51afd7ed558ccdull) >> 7);
-    }
-  };
 
   const Graph& g_;
-  std::set<ValueId> inputs_;
-  std::unordered_map<Reading, size_t, Hash> uses_;
+  std::vector<bool> is_input_;  // by value
+  std::vector<Reading> uses_;   // of the values with more readers, sorted
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/file.h"
@@ -94,10 +93,15 @@ size_t signature(const Graph& g, const Node& n) {
   return h;
 }
 
-/// Nodes by signature, each list in topological order, as they were when a sweep began.
+/// Nodes by signature, those of one in topological order, as they were when a sweep began.
 struct Filed {
+  struct Entry {
+    size_t signature;
+    int32_t place;
+    NodeId node;
+  };
   const Graph* graph = nullptr;
-  std::unordered_map<size_t, std::vector<NodeId>> nodes;
+  std::vector<Entry> nodes;
 };
 thread_local Filed filed;
 
@@ -107,7 +111,8 @@ constexpr size_t few_readers = 16;  // looked through one by one
 std::vector<NodeId> alike(const Graph& g, const Node& n, ValueId anchor) {
   std::vector<NodeId> found;
   if (filed.graph == &g && g.readers(anchor).size() > few_readers) {
-    if (const auto at = filed.nodes.find(signature(g, n)); at != filed.nodes.end()) found = at->second;
+    for (const Filed::Entry& e : std::ranges::equal_range(filed.nodes, signature(g, n), {}, &Filed::Entry::signature))
+      found.push_back(e.node);
     return found;
   }
   std::unordered_set<int32_t> known;  // a node may read it twice
@@ -125,7 +130,9 @@ bool has_output(const Graph& g, const Node& n) {
 void file_duplicates(const Graph* g) {
   filed = {g, {}};
   if (!g) return;
-  for (NodeId n : g->topological()) filed.nodes[signature(*g, g->node(n))].push_back(n);
+  for (NodeId n : g->topological())
+    filed.nodes.push_back({signature(*g, g->node(n)), static_cast<int32_t>(filed.nodes.size()), n});
+  std::ranges::sort(filed.nodes, {}, [](const Filed::Entry& e) { return std::pair(e.signature, e.place); });
 }
 
 Outcome merge_duplicates(const Graph& g, NodeId id) {

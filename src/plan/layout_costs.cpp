@@ -17,6 +17,16 @@ namespace {
 constexpr double copied_bytes_per_us = 4e3;            // by one thread
 constexpr int64_t most_race_bytes = int64_t{1} << 30;  // of a race's images and weights
 
+/// What part of the other way's time shows that this one is faster.
+double clearly_less(LayoutTimes::By by) {
+  switch (by) {
+    case LayoutTimes::By::race: return 0.98;
+    case LayoutTimes::By::race_under_load: return 0.8;
+    case LayoutTimes::By::sums: break;
+  }
+  return 0.83;
+}
+
 /// A concatenation's copies: inputs lie in a whole where they follow each other in memory, and slices of a channels-last one where
 /// their makers take strides.
 double copies_us(const Segment& s, const Step& step, const ops::Machine& machine) {
@@ -40,6 +50,8 @@ std::map<TensorIndex, TensorIndex> sources(const Segment& s) {
 }
 
 }  // namespace
+
+bool plain_wins(const LayoutTimes& t) { return t.plain < clearly_less(t.by) * t.channels_last; }
 
 std::string layout_race(const std::vector<std::string>& channels_last, const std::vector<std::string>& plain) {
   std::string all;
@@ -102,13 +114,15 @@ LayoutCosts::Way LayoutCosts::way(std::string name, const StepsOf& side) {
   return w;
 }
 
-std::vector<double> LayoutCosts::race(const StepsOf& channels_last, const StepsOf& plain) {
+std::optional<LayoutTimes> LayoutCosts::race(const StepsOf& channels_last, const StepsOf& plain) {
   const Way first = way("channels-last", channels_last), second = way("plain", plain);
-  if (first.bytes + second.bytes > most_race_bytes) return {};
+  if (first.bytes + second.bytes > most_race_bytes) return std::nullopt;
   const tune::Tuner::Way ways[] = {first.way, second.way};
   const std::vector<tune::Timing> timings = tuner_.race(layout_race(first.problems, second.problems), ways);
-  if (timings.empty()) return {};
-  return {timings[0].min + first.copies_us, timings[1].min + second.copies_us};
+  if (timings.empty()) return std::nullopt;
+  const bool under_load = timings[0].under_load > 0 || timings[1].under_load > 0;
+  return LayoutTimes{timings[0].min + first.copies_us, timings[1].min + second.copies_us,
+                     under_load ? LayoutTimes::By::race_under_load : LayoutTimes::By::race};
 }
 
 }  // namespace smelt::plan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,17 @@ struct StepsOf {
   const Segment& s;
   std::vector<const Step*> steps;
 };
+
+/// Microseconds of a region either way, and how they were found.
+struct LayoutTimes {
+  enum class By { sums, race, race_under_load };  // steps measured one by one; one behind the other; that, beside other work
+  double channels_last = 0, plain = 0;
+  By by = By::sums;
+};
+
+/// Whether plain images are as much faster as it takes to leave channels-last ones. Sums of times that were measured one by one drift,
+/// and so does a race beside other work: they have to show more than a race on quiet cores.
+bool plain_wins(const LayoutTimes& t);
 
 /// The cache's name of a race of a region's kernels with those of the same nodes over plain images: by their problems.
 std::string layout_race(const std::vector<std::string>& channels_last, const std::vector<std::string>& plain);
@@ -34,9 +46,9 @@ class LayoutCosts {
   /// others.
   double most_reorder_us(const Segment& s, const Step& step) const;
 
-  /// What both take, each one step behind the other over the same images, in turn. Empty where that would take too much memory, or the
-  /// tuner's time is up.
-  std::vector<double> race(const StepsOf& channels_last, const StepsOf& plain);
+  /// Each one step behind the other over the same images, in turn. Nothing where that would take too much memory, or the tuner's time
+  /// is up.
+  std::optional<LayoutTimes> race(const StepsOf& channels_last, const StepsOf& plain);
 
  private:
   struct Way {

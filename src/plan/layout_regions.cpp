@@ -12,9 +12,7 @@
 namespace smelt::plan {
 namespace {
 
-/// A region that costs about the same either way stays as it is.
-constexpr double clearly_less = 0.98;
-/// Sums of times that were measured one by one drift: what they say of ways closer than this, a race has to say.
+/// Sums of times that were measured one by one drift: plain images as far behind as this by them are not raced.
 constexpr double far_apart = 1.2;
 /// What part of a region reorders, and plain kernels that are faster, may win at least, or it is not looked at any further.
 constexpr double worth_a_look = 0.03;
@@ -73,19 +71,14 @@ struct Region {
   StepsOf channels_last, plain;
 };
 
-/// What both ways take; the plain one at least, where it is not worth a closer look.
-struct Times {
-  double channels_last = 0, plain = 0;
-};
-
-/// Looks as closely as the difference demands.
-Times times_of(const Region& region, LayoutCosts& costs, TuningProgress& progress) {
+/// What both ways take, looked at as closely as the difference demands: of plain images the least, where they are not worth more.
+LayoutTimes times_of(const Region& region, LayoutCosts& costs, TuningProgress& progress) {
   const auto watched = [&](const Step& step, double us) {
     progress.one_more(step.node->name);
     return us;
   };
   const Segment &s = region.channels_last.s, &plain = region.plain.s;
-  Times t;
+  LayoutTimes t;
   double most = 0;
   std::map<NodeId, double> each;
   for (const Step* step : region.channels_last.steps) {
@@ -105,9 +98,7 @@ Times times_of(const Region& region, LayoutCosts& costs, TuningProgress& progres
     if (t.plain >= far_apart * most) return t;
     t.plain += watched(*step, costs.us(plain, *step));
   }
-  if (far_apart * t.plain <= t.channels_last) return t;
-  const std::vector<double> raced = costs.race(region.channels_last, region.plain);
-  return raced.empty() ? t : Times{raced[0], raced[1]};
+  return costs.race(region.channels_last, region.plain).value_or(t);
 }
 
 }  // namespace
@@ -147,11 +138,11 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
       const std::lock_guard lock(mutex_);
       if (std::ranges::includes(decided_, nodes)) continue;
     }
-    const Times times = times_of(region, costs, told);
+    const LayoutTimes times = times_of(region, costs, told);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
     const std::lock_guard lock(mutex_);
     decided_.insert(nodes.begin(), nodes.end());
-    if (times.plain >= clearly_less * times.channels_last) continue;
+    if (!plain_wins(times)) continue;
     info("{} steps around '{}' take {:.1f} µs with channels-last images, {:.1f} µs with plain ones: they stay plain",
          region.channels_last.steps.size(), region.plain.steps.front()->node->name, times.channels_last, times.plain);
     plain_.insert(nodes.begin(), nodes.end());

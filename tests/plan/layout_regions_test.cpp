@@ -128,6 +128,21 @@ TEST(LayoutRegions, race_where_the_sums_of_their_steps_are_close) {
   EXPECT_EQ(decided(21, 1.1).size(), 2u);
 }
 
+TEST(LayoutRegions, race_though_plain_images_win_by_the_sums) {
+  EXPECT_EQ(decided(12).size(), 2u);
+  EXPECT_TRUE(decided(12, 0.6).empty());  // 24 µs one by one, and one behind the other against 24
+}
+
+TEST(LayoutRegions, take_more_to_stay_plain_by_a_race_beside_other_work_or_by_sums_alone) {
+  using By = LayoutTimes::By;
+  EXPECT_TRUE(plain_wins({10, 9.7, By::race}));
+  EXPECT_FALSE(plain_wins({10, 9.9, By::race}));
+  EXPECT_FALSE(plain_wins({10, 8.5, By::race_under_load}));
+  EXPECT_TRUE(plain_wins({10, 7.9, By::race_under_load}));
+  EXPECT_FALSE(plain_wins({10, 8.5, By::sums}));
+  EXPECT_TRUE(plain_wins({10, 8.2, By::sums}));
+}
+
 /// A chain of convolutions, activations and poolings of an image, or along one axis.
 Graph chain(std::mt19937& random) {
   const auto draw = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };

@@ -1,9 +1,9 @@
 // InstanceNormalization and GroupNormalization on the processor: a group of channels is a row of plain memory.
+#include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
-#include "ops/cpu/parallel.h"
-#include "ops/cpu/rows/rows.h"
 #include "ops/norm/offer.h"
+#include "ops/norm/rows.h"
 
 namespace smelt::ops {
 namespace {
@@ -11,60 +11,68 @@ namespace {
 class GroupedKernel final : public Kernel {
  public:
   GroupedKernel(const BoundNode& b, int64_t groups, int threads)
-      : type_(required_float_kind(b.inputs[0].type)),
+      : row_(norm_row(b.inputs[0].type)),
         bytes_(bits(b.inputs[0].type) / 8),
         epsilon_(b.node->get_float("epsilon", 1e-5f)),
         channels_(b.inputs[0].shape[1]),
         groups_(groups),
         plane_(elements(b.inputs[0].shape) / (b.inputs[0].shape[0] * channels_)),
-        rows_(b.inputs[0].shape[0] * groups),
         width_(plane_ * channels_ / groups),
         parameters_(elements(b.inputs[1].shape)),
-        scale_type_(b.inputs[1].type),
-        bias_type_(b.inputs[2].type),
-        threads_(useful_threads(threads, rows_ * width_ * 4)) {}
+        types_{b.inputs[1].type, b.inputs[2].type},
+        rows_(b.inputs[0].shape[0] * groups, width_, threads) {}
 
-  int64_t workspace() const override { return 2 * padded(parameters_) + threads_ * padded(width_); }
+  int64_t workspace() const override { return 2 * aligned(parameters_ * 4) + rows_.workspace(); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    auto *scale = reinterpret_cast<float*>(memory), *bias = reinterpret_cast<float*>(memory + padded(parameters_));
-    copy_as_f32(scale, 1, b.inputs[1], 1, parameters_, scale_type_);
-    copy_as_f32(bias, 1, b.inputs[2], 1, parameters_, bias_type_);
-    memory += 2 * padded(parameters_);
+    const void* parameters[2];  // scale and bias, of f64 or in f32
+    for (size_t k = 0; k < 2; ++k, memory += aligned(parameters_ * 4)) {
+      parameters[k] = types_[k] == DType::f64 ? b.inputs[k + 1] : memory;
+      if (types_[k] != DType::f64) copy_as_f32(reinterpret_cast<float*>(memory), 1, b.inputs[k + 1], 1, parameters_, types_[k]);
+    }
+    const char* x = static_cast<const char*>(b.inputs[0]);
+    char* y = static_cast<char*>(b.outputs[0]);
+    const auto moments = [&](int64_t r, int64_t from, int64_t n) {
+      Moments m;
+      row_->moments(x + (r * width_ + from) * bytes_, n, true, &m.mean, &m.variance);
+      return m;
+    };
     const int64_t per_parameter = channels_ / parameters_;  // channels that share one: all of a group's before opset 21
-    parallel(threads_, rows_, 1, [&](int64_t begin, int64_t end, int thread) {
-      auto* row = reinterpret_cast<float*>(memory + thread * padded(width_));
-      for (int64_t r = begin; r < end; ++r) {
-        row_simd().load(type_, static_cast<const char*>(b.inputs[0]) + r * width_ * bytes_, nullptr, nullptr, row, width_);
-        row_simd().normalize(row, width_, true, epsilon_);
-        const int64_t first = r % groups_ * (channels_ / groups_);
-        for (int64_t c = 0; c < channels_ / groups_; ++c) {
-          const float s = scale[(first + c) / per_parameter], t = bias[(first + c) / per_parameter];
-          float* line = row + c * plane_;
-          for (int64_t i = 0; i < plane_; ++i) line[i] = line[i] * s + t;
-        }
-        row_simd().scale(type_, row, nullptr, nullptr, static_cast<char*>(b.outputs[0]) + r * width_ * bytes_, width_);
+    rows_.run(memory, moments, [&](int64_t r, int64_t from, int64_t n, const Moments& m) {
+      const double inverse = 1 / std::sqrt(m.variance + epsilon_);
+      const int64_t first = r % groups_ * (channels_ / groups_);
+      for (int64_t at = from, end = from + n; at < end;) {
+        const int64_t c = at / plane_, stop = std::min(end, (c + 1) * plane_), p = (first + c) / per_parameter;
+        const int64_t offset = (r * width_ + at) * bytes_;
+        row_->shift(x + offset, stop - at, m.mean, inverse * number(parameters[0], p), number(parameters[1], p), y + offset);
+        at = stop;
       }
     });
   }
 
  private:
-  static int64_t padded(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
+  double number(const void* values, int64_t i) const {
+    return types_[0] == DType::f64 ? static_cast<const double*>(values)[i]
+                                   : static_cast<double>(static_cast<const float*>(values)[i]);
+  }
 
-  FloatKind type_;
+  const NormRow* row_;
   int64_t bytes_;
   double epsilon_;
-  int64_t channels_, groups_, plane_, rows_, width_, parameters_;
-  DType scale_type_, bias_type_;
-  int threads_;
+  int64_t channels_, groups_, plane_, width_, parameters_;
+  DType types_[2];
+  RowPasses rows_;
 };
 
 std::optional<Refusal> rejects(const BoundNode& b, int64_t groups) {
   const Shape& x = b.inputs[0].shape;
-  for (size_t i = 0; i < 3; ++i)
-    if (!float_kind(b.inputs[i].type))
-      return refuse(Reason::wrong_type, "input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
+  for (size_t i = 0; i < 3; ++i) {
+    const DType t = b.inputs[i].type;
+    if (!norm_row(t)) return refuse(Reason::wrong_type, "input {} is {}; expected f32, f16, bf16 or f64", i, name(t));
+    if ((t == DType::f64) != (b.inputs[0].type == DType::f64))
+      return refuse(Reason::wrong_type, "input {} alone is f64 or not", i);
+  }
   if (b.outputs[0].type != b.inputs[0].type) return refuse(Reason::wrong_type, "a result of another type");
   if (auto why = rejects_layouts(b)) return why;
   if (x.size() < 2 || elements(x) == 0) return refuse(Reason::wrong_shape, "nothing to normalise");

@@ -16,12 +16,13 @@ bool is_lp(const Node& n) { return n.is("LpNormalization"); }
 bool is_lrn(const Node& n) { return n.is("LRN"); }
 
 void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (const auto why = norm_unknown(b)) return offer.refuse("cpu", *why);
-  if (const auto why = norm_rows_apart(b)) return offer.refuse("cpu", *why);
+  const bool plain = offer_plain_norm_rows(b, machine, offer);
+  if (const auto why = norm_unknown(b)) return plain ? void() : offer.refuse("cpu", *why);
+  if (const auto why = norm_rows_apart(b)) return plain ? void() : offer.refuse("cpu", *why);
   const NormParts p(b);
   if (p.mean != NormParts::none || p.inverse != NormParts::none)
-    return offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
-  offer_norm_rows(b, machine, offer);
+    return plain ? void() : offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
+  if (!plain) offer_norm_rows(b, machine, offer);
   offer_norm_onednn(b, machine, offer);
 }
 

@@ -5,6 +5,8 @@
 
 namespace smelt::ops {
 
+/// "cpu": cpu_rows.cpp. False, and nothing offered, for what it does not know: residuals, programs, other parameters.
+bool offer_plain_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer);
 /// "cpu": cpu_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against, without mean and deviation as outputs.
 void offer_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer);
 /// "onednn": cpu_onednn.cpp, plain layer normalisation of such a node.

@@ -17,7 +17,7 @@ Trial trial(const std::string& op, DType type, const Shape& x, int64_t parameter
   return t;
 }
 
-double tolerance(DType type) { return type == DType::f32 ? 5e-6 : type == DType::f16 ? 3e-3 : 2e-2; }
+double tolerance(DType type) { return type == DType::f64 ? 1e-13 : type == DType::f32 ? 5e-6 : type == DType::f16 ? 3e-3 : 2e-2; }
 
 TEST(NormTactics, by_given_statistics_in_either_layout) {
   for (DType type : {DType::f32, DType::f16, DType::bf16}) {
@@ -32,13 +32,64 @@ TEST(NormTactics, by_given_statistics_in_either_layout) {
 }
 
 TEST(NormTactics, by_statistics_of_channels_and_groups) {
-  for (DType type : {DType::f32, DType::f16, DType::bf16}) {
-    for (const Shape& x : {Shape{2, 6, 7, 9}, Shape{1, 8, 333}, Shape{2, 6, 3, 4, 5}}) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    for (const Shape& x : {Shape{2, 6, 7, 9}, Shape{1, 8, 333}, Shape{2, 6, 3, 4, 5}, Shape{3, 2}}) {
       Trial instance = trial("InstanceNormalization", type, x, 2);
       EXPECT_THAT(check(instance, tolerance(type)), Contains("cpu"));
       Trial group = trial("GroupNormalization", type, x, 2, {{"num_groups", int64_t{2}}});
       EXPECT_THAT(check(group, tolerance(type)), Contains("cpu"));
     }
+  }
+}
+
+TEST(NormTactics, cut_a_row_where_there_are_fewer_than_threads) {
+  for (DType type : {DType::f32, DType::f16, DType::f64}) {
+    Trial t =
+        trial("GroupNormalization", type, {1, 5, 61, 307}, 2, {{"num_groups", int64_t{1}}});  // a channel to a piece and a bit
+    EXPECT_THAT(check(t, tolerance(type)), Contains("cpu"));
+    Trial rows = trial("LayerNormalization", type, {1, 5, 61, 307}, 0, {{"axis", int64_t{1}}});
+    rows.add(random_tensor(type, {5, 61, 307}, 4, 0.5, 1.5), true);
+    EXPECT_THAT(check(rows, tolerance(type)), Contains("cpu"));
+  }
+}
+
+TEST(NormTactics, of_rows_with_or_without_parameters) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    for (const char* op : {"LayerNormalization", "RMSNormalization"})
+      for (int parameters : {0, 1, 2, 3, 4}) {  // none, gamma, both; both as a number for each row; gamma of a part of the row
+        if (std::string(op) == "RMSNormalization" && parameters == 0) continue;  // it needs gamma
+        Trial t = trial(op, type, {3, 4, 5, 29}, 0, {{"axis", int64_t{2}}});
+        const Shape shape = parameters < 3 ? Shape{5, 29} : parameters == 3 ? Shape{4, 1, 1} : Shape{29};
+        for (int i = 0; i < std::min(parameters, 2); ++i)
+          t.add(random_tensor(type, shape, static_cast<uint32_t>(3 + i), 0.5, 1.5), false);
+        const std::vector<std::string> tactics = check(t, tolerance(type));
+        if (parameters < 4 || type != DType::f64) {
+          EXPECT_THAT(tactics, Contains("cpu")) << op << ' ' << name(type) << ' ' << parameters;
+        }
+      }
+}
+
+TEST(NormTactics, give_the_mean_and_the_deviation_too) {
+  for (DType type : {DType::f32, DType::f16, DType::f64}) {
+    Trial t = trial("LayerNormalization", type, {7, 300}, 1, {{"axis", int64_t{-1}}});
+    t.inputs[1] = random_tensor(type, {300}, 2, 0.5, 1.5);
+    t.bound.inputs[1].shape = {300};
+    t.bound.inputs[1].constant = {};
+    for (int i = 0; i < 2; ++i) t.result(type == DType::f64 ? type : DType::f32, {7, 1});
+    const std::vector<Tensor> want = evaluate(t.node, t.inputs);
+    t.bound.node = &t.node;
+    Machine machine;
+    machine.threads = 2;
+    const Offer o = offer(t.bound, machine);
+    ASSERT_EQ(o.candidates[0].tactic, "cpu");
+    std::vector<Tensor> got;
+    std::vector<void*> out;
+    for (const BoundTensor& b : t.bound.outputs) out.push_back(got.emplace_back(Tensor::zeros(b.type, b.shape)).raw());
+    const auto kernel = o.candidates[0].prepare();
+    std::vector<uint8_t> workspace(static_cast<size_t>(kernel->workspace()) + 64);
+    const std::vector<const void*> in = {t.inputs[0].raw(), t.inputs[1].raw()};
+    kernel->run({in, out, aligned(workspace)});
+    for (size_t i = 0; i < 3; ++i) EXPECT_LE(error(got[i], want[i]), tolerance(type)) << i;
   }
 }
 

@@ -1,0 +1,18 @@
+#include "ops/norm/rows.h"
+
+#include "expr/simd/isa.h"
+
+namespace smelt::ops {
+
+const NormRow* norm_row(DType t) {
+  const NormRows& rows = simd::best() == simd::Isa::avx2 ? avx2::norm_rows() : base::norm_rows();
+  switch (t) {
+    case DType::f32: return &rows.f32;
+    case DType::f16: return &rows.f16;
+    case DType::bf16: return &rows.bf16;
+    case DType::f64: return &rows.f64;
+    default: return nullptr;
+  }
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,110 @@
+#include "ops/norm/simd/rows.h"
+
+#include "expr/simd/reduce.h"
+#include "expr/simd/vector.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+/// How elements H are read, computed and written, a register at a time.
+template <class H> struct Element {
+  using Number = float;
+  using V = F32;
+  static constexpr int64_t width = lanes;
+  static SMELT_INLINE V all(double x) { return splat(static_cast<float>(x)); }
+  static SMELT_INLINE V read(const H* p, int64_t count) { return get(p, count); }
+  static SMELT_INLINE V read_number(const float* p, int64_t count) { return get(p, count); }
+  static SMELT_INLINE void write(H* p, V v, int64_t count) { put(p, v, count); }
+  static SMELT_INLINE double total(V v) { return static_cast<double>(sum(v)); }
+};
+
+template <> struct Element<double> {
+  using Number = double;
+  using V = Vector<double>;
+  static constexpr int64_t width = SMELT_ISA::width<double>;
+  static SMELT_INLINE V all(double x) { return splat_vector(x); }
+  static SMELT_INLINE V read(const double* p, int64_t count) {
+    if (count == width) return load_vector(p);
+    V v = {};
+    for (int64_t i = 0; i < count; ++i) v[i] = p[i];
+    return v;
+  }
+  static SMELT_INLINE V read_number(const double* p, int64_t count) { return read(p, count); }
+  static SMELT_INLINE void write(double* p, V v, int64_t count) {
+    if (count == width) return store_vector(p, v);
+    for (int64_t i = 0; i < count; ++i) p[i] = v[i];
+  }
+  static SMELT_INLINE double total(V v) {
+    double t = 0;
+    for (int i = 0; i < width; ++i) t += v[i];
+    return t;
+  }
+};
+
+/// The sum of f(x). What a register adds up is bounded: beyond so many elements the sum of f32 goes on in double.
+template <class H, class F> SMELT_INLINE double total_of(const H* x, int64_t n, F f) {
+  using E = Element<H>;
+  constexpr int64_t w = E::width, most = 256 * w;
+  double total = 0;
+  for (int64_t from = 0; from < n; from += most) {
+    const int64_t end = n - from < most ? n : from + most;
+    typename E::V s[4] = {E::all(0), E::all(0), E::all(0), E::all(0)};
+    int64_t i = from;
+    for (; i + 4 * w <= end; i += 4 * w)
+      for (int u = 0; u < 4; ++u) s[u] = s[u] + f(E::read(x + i + u * w, w));
+    for (; i + w <= end; i += w) s[0] = s[0] + f(E::read(x + i, w));
+    total += E::total((s[0] + s[1]) + (s[2] + s[3]));
+    if (i == end) continue;
+    typename E::Number rest[w];  // f(0) is not 0: what is beyond the end is left out
+    Element<typename E::Number>::write(rest, f(E::read(x + i, end - i)), w);
+    for (int64_t k = 0; k < end - i; ++k) total += rest[k];
+  }
+  return total;
+}
+
+template <class H> void moments(const void* x_, int64_t n, bool centre, double* mean, double* variance) {
+  using V = typename Element<H>::V;
+  const H* x = static_cast<const H*>(x_);
+  *mean = centre ? total_of(x, n, [](V v) { return v; }) / static_cast<double>(n) : 0;
+  const V middle = Element<H>::all(*mean);
+  *variance = total_of(x, n, [&](V v) { return (v - middle) * (v - middle); }) / static_cast<double>(n);
+}
+
+/// y[i] = end((x[i] - mean) · factor, i, count)
+template <class H, class F> SMELT_INLINE void each(const void* x_, int64_t n, double mean, double factor, void* y_, F end) {
+  using E = Element<H>;
+  const H* x = static_cast<const H*>(x_);
+  H* y = static_cast<H*>(y_);
+  const typename E::V middle = E::all(mean), times = E::all(factor);
+  int64_t i = 0;
+  for (; i + E::width <= n; i += E::width)
+    E::write(y + i, end((E::read(x + i, E::width) - middle) * times, i, E::width), E::width);
+  if (i < n) E::write(y + i, end((E::read(x + i, n - i) - middle) * times, i, n - i), n - i);
+}
+
+template <class H> void shift(const void* x, int64_t n, double mean, double factor, double offset, void* y) {
+  using V = typename Element<H>::V;
+  const V plus = Element<H>::all(offset);
+  each<H>(x, n, mean, factor, y, [&](V v, int64_t, int64_t) { return v + plus; });
+}
+
+template <class H>
+void scale(const void* x, int64_t n, double mean, double factor, const void* gamma_, const void* beta_, void* y) {
+  using E = Element<H>;
+  using V = typename E::V;
+  const auto *gamma = static_cast<const typename E::Number*>(gamma_), *beta = static_cast<const typename E::Number*>(beta_);
+  each<H>(x, n, mean, factor, y, [&](V v, int64_t i, int64_t count) {
+    if (gamma) v = v * E::read_number(gamma + i, count);
+    if (beta) v = v + E::read_number(beta + i, count);
+    return v;
+  });
+}
+
+template <class H> constexpr ops::NormRow row = {moments<H>, shift<H>, scale<H>};
+constexpr ops::NormRows table = {row<float>, row<HalfBits>, row<BFloatBits>, row<double>};
+
+}  // namespace
+
+const ops::NormRows& norm_rows() { return table; }
+
+}  // namespace smelt::SMELT_ISA

@@ -119,6 +119,15 @@ class GridSampleKernel final : public Kernel {
       taps[d] =
           sampling_.taps(spatial_[d], coordinate(grid, place * static_cast<int64_t>(rank) + static_cast<int64_t>(rank - 1 - d)));
     int64_t k = 0;
+    if (rank == 2) {
+      for (int i = 0; i < taps[0].count; ++i)
+        for (int j = 0; j < taps[1].count; ++j, ++k) {
+          offsets[k] = taps[0].place[i] * steps_[0] + taps[1].place[j];
+          weights[k] = taps[0].weight[i] * taps[1].weight[j];
+        }
+      for (; k < taps_; ++k) offsets[k] = -1, weights[k] = 0;
+      return;
+    }
     const auto corner = [&](auto&& self, size_t d, int64_t offset, double weight) -> void {
       if (d == rank) {
         offsets[k] = offset, weights[k++] = weight;

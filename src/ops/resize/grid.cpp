@@ -25,6 +25,12 @@ double reflected(double x, double low, double high) {
   return (below == even) ? low + rest : high - rest;
 }
 
+/// x rounded, halves to the even number: the library's is a call.
+double nearest_whole(double x) {
+  constexpr double to_last_bits = 0x1.8p52;
+  return std::abs(x) < 0x1p51 ? (x + to_last_bits) - to_last_bits : x;
+}
+
 }  // namespace
 
 /// One spatial axis of X.
@@ -39,7 +45,7 @@ struct GridSampling::Axis {
   double coordinate(double g, bool nearest) const {
     const double length = static_cast<double>(extent);
     double x = align ? (g + 1) / 2 * (length - 1) : ((g + 1) * length - 1) / 2;
-    if (nearest) x = std::nearbyint(x);
+    if (nearest) x = nearest_whole(x);
     if (x >= low() && x <= high()) return x;
     if (padding == Padding::border) return std::clamp(x, 0.0, length - 1);
     return padding == Padding::reflection && std::isfinite(x) ? reflected(x, low(), high()) : x;
@@ -74,10 +80,17 @@ GridTaps GridSampling::taps(int64_t extent, double coordinate) const {
   const double x = axis.coordinate(coordinate, interpolation_ == Interpolation::nearest);
   GridTaps t;
   if (interpolation_ == Interpolation::nearest) {
-    t.add(axis.pixel(std::nearbyint(x)), 1);
+    t.add(axis.pixel(nearest_whole(x)), 1);
     return t;
   }
   const bool cubic = interpolation_ == Interpolation::cubic;
+  if (!cubic && x >= 0 && x < static_cast<double>(extent - 1)) {  // between two pixels that are there
+    const auto first = static_cast<int64_t>(x);
+    const double beyond = x - static_cast<double>(first);
+    t.add(first, 1 - beyond);
+    t.add(first + 1, beyond);
+    return t;
+  }
   const double base = std::floor(x);
   for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {  // not by i itself: far enough out, i + 1 is i
     const double i = base + k;

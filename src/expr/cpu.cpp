@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "expr/cpu/chains.h"
 #include "smelt/tensor.h"
 
 namespace smelt::expr {
@@ -15,25 +17,6 @@ constexpr int64_t working_set = 24 << 10;  // bytes of all blocks together: thre
 constexpr int64_t shortest_block = 128, longest_block = 1024;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-BlockType block_type(DType t) {
-  switch (t) {
-    case DType::f32: return BlockType::f32;
-    case DType::f64: return BlockType::f64;
-    case DType::i8: return BlockType::i8;
-    case DType::i16: return BlockType::i16;
-    case DType::i32: return BlockType::i32;
-    case DType::i64: return BlockType::i64;
-    case DType::u8: return BlockType::u8;
-    case DType::u16: return BlockType::u16;
-    case DType::u32: return BlockType::u32;
-    case DType::u64: return BlockType::u64;
-    case DType::boolean: return BlockType::boolean;
-    case DType::f16: return BlockType::f16;
-    case DType::bf16: return BlockType::bf16;
-    default: fail("expression: the CPU evaluator has no blocks of {}", name(t));
-  }
-}
 
 int width(DType t) { return bits(t) / 8 ? bits(t) / 8 : 1; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
@@ -55,6 +38,11 @@ const BlockTable& block_table(simd::Isa isa) {
   }
 }
 
+const ChainTable& chain_table(simd::Isa isa) {
+  if (isa == simd::Isa::avx512) return avx512::chain_table();
+  return isa == simd::Isa::avx2 ? avx2::chain_table() : base::chain_table();
+}
+
 }  // namespace
 
 GatherFn gather_of(int bytes) { return block_table(simd::widest()).gather[std::bit_width(static_cast<unsigned>(bytes)) - 1]; }
@@ -64,10 +52,15 @@ void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) { 
 /// Lowers a program to steps over numbered values, then assigns a slot to each value.
 class Evaluator::Compiler {
  public:
-  Compiler(Evaluator& e, const Program& p, simd::Isa isa) : e_(e), p_(p), table_(block_table(isa)) {}
+  Compiler(Evaluator& e, const Program& p, simd::Isa isa)
+      : e_(e), p_(p), table_(block_table(isa)), chain_table_(chain_table(isa)) {}
 
   void run(int64_t loop_length) {
     find_live();
+    chains_ = find_chains(p_, live_, chain_table_);
+    within_.assign(p_.code().size(), false);
+    for (const auto& [root, chain] : chains_)
+      for (Ref r : chain.inside) within_[static_cast<size_t>(r)] = true;
     value_of_.assign(p_.code().size(), -1);
     for (int i = 0; i < p_.input_count(); ++i) {
       value_of_[static_cast<size_t>(i)] = new_value(p_.type(i));
@@ -77,7 +70,7 @@ class Evaluator::Compiler {
     }
     for (Ref r : p_.outputs()) e_.output_bytes_.push_back(width(p_.type(r)));
     for (size_t i = static_cast<size_t>(p_.input_count()); i < p_.code().size(); ++i)
-      if (live_[i]) lower(static_cast<Ref>(i));
+      if (live_[i] && !within_[i]) lower(static_cast<Ref>(i));
     assign_slots();
     size_blocks(loop_length);
     splat_constants();
@@ -104,10 +97,27 @@ class Evaluator::Compiler {
           if (a >= 0) live_[static_cast<size_t>(a)] = true;
   }
 
-  bool is_constant(Ref r, double value) const {
-    const Instruction& c = p_.code()[static_cast<size_t>(r)];
-    return c.fn == Fn::constant && c.value == value;
+  const Instruction& at(Ref r) const { return p_.code()[static_cast<size_t>(r)]; }
+
+  int32_t number(DType t, double v) {
+    const int32_t value = new_value(t);
+    constants_.emplace_back(value, v);
+    return value;
   }
+
+  int32_t emit_chain(const Chain& c, DType to) {
+    const auto value = [&](Ref r) { return value_of_[static_cast<size_t>(r)]; };
+    const int32_t zero = c.zero >= 0 ? value(c.zero) : number(c.quantizes ? DType::f32 : DType::i32, 0);
+    if (!c.quantizes) return emit(chain_table_.dequantize[type_index(p_.type(c.from))], to, value(c.from), zero, value(c.scale));
+    const bool by_one = at(c.scale).fn == Fn::constant && (c.zero < 0 || at(c.zero).fn == Fn::constant);
+    const double scale = at(c.scale).value, shift = c.zero < 0 ? 0 : at(c.zero).value;
+    // An inverse that is neither nothing nor infinite, and a zero point.
+    const bool plain = by_one && scale > 1e-30 && scale < 1e30 && shift == std::trunc(shift) && std::abs(shift) < 256;
+    const BlockFn fast = plain ? chain_table_.quantize_by_one[type_index(to)] : nullptr;
+    return emit(fast ? fast : chain_table_.quantize[type_index(to)], to, value(c.from), value(c.scale), zero);
+  }
+
+  bool is_constant(Ref r, double value) const { return at(r).fn == Fn::constant && at(r).value == value; }
 
   int32_t emit(BlockFn fn, DType type, int32_t a, int32_t b = -1, int32_t c = -1) {
     const int32_t out = new_value(type);
@@ -122,14 +132,16 @@ class Evaluator::Compiler {
     // integers up to 2^53.)
     if (is_half(to) && from != DType::f32 && from != DType::f64)
       return emit_cast(emit_cast(a, bits(from) > 16 ? DType::f64 : DType::f32), to);
-    return emit(table_.cast[static_cast<int>(block_type(from))][static_cast<int>(block_type(to))], to, a);
+    return emit(table_.cast[type_index(from)][type_index(to)], to, a);
   }
 
   void lower(Ref r) {
     const Instruction& c = p_.code()[static_cast<size_t>(r)];
     auto arg = [&](int k) { return c.args[k] < 0 ? -1 : value_of_[static_cast<size_t>(c.args[k])]; };
     int32_t& value = value_of_[static_cast<size_t>(r)];
-    if (c.fn == Fn::constant) {
+    if (const auto chain = chains_.find(r); chain != chains_.end()) {
+      value = emit_chain(chain->second, c.type);
+    } else if (c.fn == Fn::constant) {
       value = new_value(c.type);
       constants_.emplace_back(value, c.value);
     } else if (c.fn == Fn::cast) {
@@ -143,7 +155,7 @@ class Evaluator::Compiler {
   }
 
   BlockFn function(Fn fn, DType t) const {
-    return table_.function[static_cast<int>(fn) - static_cast<int>(Fn::cast) - 1][static_cast<int>(block_type(t))];
+    return table_.function[static_cast<int>(fn) - static_cast<int>(Fn::cast) - 1][type_index(t)];
   }
 
   void assign_slots() {
@@ -226,8 +238,10 @@ class Evaluator::Compiler {
   Evaluator& e_;
   const Program& p_;
   const BlockTable& table_;
-  std::vector<bool> live_;
-  std::vector<int32_t> value_of_;  // of each instruction; -1 for a dead one
+  const ChainTable& chain_table_;
+  std::vector<bool> live_, within_;  // within a chain
+  std::map<Ref, Chain> chains_;      // by their last instruction
+  std::vector<int32_t> value_of_;    // of each instruction; -1 for a dead one
   std::vector<ValueInfo> values_;
   std::vector<std::pair<int32_t, double>> constants_;  // value, number
 };

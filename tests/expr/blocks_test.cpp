@@ -1,4 +1,5 @@
 // The loops of the CPU evaluator: every function and cast, for every type, on every instruction set, at every length.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -188,6 +189,51 @@ TEST(Blocks, rows_are_gathered_one_behind_the_other) {
           }
           ASSERT_EQ(to[wanted], 0xab) << bytes << ' ' << stride << ' ' << n;
         }
+}
+
+/// Multiples of 0.0125, beside numbers of every kind: quotients that end in a half, and none near it.
+Tensor numbers_of_halves(int64_t n) {
+  Tensor x = numbers(DType::f32, n, 9);
+  for (int64_t i = 0; i < n; i += 2) x.data<float>()[i] = static_cast<float>(i % 1777 - 800) * 0.0125f;
+  return x;
+}
+
+/// The first output over all elements, as bytes.
+std::vector<uint8_t> first_output(const Program& p, std::span<const Tensor> in, int64_t n, simd::Isa isa) {
+  const Evaluator e(p, isa);
+  std::vector<Operand> operands;
+  for (const Tensor& t : in) operands.push_back({t.raw(), 1});
+  std::vector<Tensor> out;
+  std::vector<void*> to;
+  for (Ref r : p.outputs()) to.push_back(out.emplace_back(Tensor::empty(p.type(r), {n})).raw());
+  std::vector<uint64_t> scratch(static_cast<size_t>(e.scratch()) / 8 + 8);
+  e.run(n, operands, to, scratch.data());
+  const auto* bytes = static_cast<const uint8_t*>(out[0].raw());
+  return {bytes, bytes + out[0].nbytes()};
+}
+
+TEST(Blocks, chains_of_quantized_numbers_give_the_bits_of_their_steps) {
+  const std::string types[] = {"u8", "i8", "u16", "i16"};
+  const std::string limits[] = {"0, 255", "-128, 127", "0, 65535", "-32768, 32767"};
+  for (size_t t = 0; t < 4; ++t)
+    for (const char* scale : {"const(0.05)", "const(0.25)", "const(3e-38)", "abs(in2)"})
+      for (const char* zero : {"const(3)", "const(-100)", "const(0.5)"}) {
+        const std::string low = limits[t].substr(0, limits[t].find(',')), high = limits[t].substr(limits[t].find(' ') + 1);
+        const std::string numbers = fmt::format(
+            "(in0:f32, in1:{0}, in2:f32) {{ %3 = cast(in1):i32; %4 = const(7):i32; %5 = sub(%3, %4):i32; %6 = cast(%5):f32; "
+            "%7 = {1}:f32; %8 = mul(%6, %7):f32; %9 = add(in0, %8):f32; %10 = div(%9, %7):f32; %11 = round(%10):f32; "
+            "%12 = {2}:f32; %13 = add(%11, %12):f32; %14 = const({3}):f32; %15 = const({4}):f32; %16 = clip(%13, %14, "
+            "%15):f32; %17 = cast(%16):{0}; return %17",
+            types[t], scale, zero, low, high);
+        const Program one = Program::parse(numbers + " }"), steps = Program::parse(numbers + ", %5, %11, %16 }");
+        constexpr int64_t n = 2500;
+        Tensor x = numbers_of_halves(n), scales = random_tensor(DType::f32, {n}, 5, 0.01, 2);
+        const std::vector<Tensor> in = {x, random_tensor(one.type(1), {n}, 6, 0, 120), scales};
+        for (simd::Isa isa : instruction_sets()) {
+          EXPECT_LT(Evaluator(one, isa).loops(), Evaluator(steps, isa).loops() - 4) << numbers;
+          EXPECT_EQ(first_output(one, in, n, isa), first_output(steps, in, n, isa)) << numbers;
+        }
+      }
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// The loops that compute whole chains of instructions of quantized graphs, for integers of 8 and 16 bits; null for other types.
+#pragma once
+
+#include "expr/cpu/blocks.h"
+
+namespace smelt::expr {
+
+struct ChainTable {
+  BlockFn dequantize[block_types];       // f32(i32(a) - b) · c, of a's type; b is i32, c f32
+  BlockFn quantize[block_types];         // round(a / b) + c within the type's limits, as the type; all f32
+  BlockFn quantize_by_one[block_types];  // the same bits where b and c repeat one number, c a whole one of the type; of 8 bits
+};
+
+}  // namespace smelt::expr
+
+namespace smelt::base {
+const expr::ChainTable& chain_table();
+}
+namespace smelt::avx2 {
+const expr::ChainTable& chain_table();
+}
+namespace smelt::avx512 {
+const expr::ChainTable& chain_table();
+}

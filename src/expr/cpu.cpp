@@ -52,12 +52,11 @@ void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) { 
 /// Lowers a program to steps over numbered values, then assigns a slot to each value.
 class Evaluator::Compiler {
  public:
-  Compiler(Evaluator& e, const Program& p, simd::Isa isa)
-      : e_(e), p_(p), table_(block_table(isa)), chain_table_(chain_table(isa)) {}
+  Compiler(Evaluator& e, const Program& p, simd::Isa isa) : e_(e), p_(p), table_(block_table(isa)), isa_(isa) {}
 
   void run(int64_t loop_length) {
     find_live();
-    chains_ = find_chains(p_, live_, chain_table_);
+    chains_ = find_chains(p_, live_, chain_table(isa_));
     within_.assign(p_.code().size(), false);
     for (const auto& [root, chain] : chains_)
       for (Ref r : chain.inside) within_[static_cast<size_t>(r)] = true;
@@ -107,14 +106,14 @@ class Evaluator::Compiler {
 
   int32_t emit_chain(const Chain& c, DType to) {
     const auto value = [&](Ref r) { return value_of_[static_cast<size_t>(r)]; };
-    const int32_t zero = c.zero >= 0 ? value(c.zero) : number(c.quantizes ? DType::f32 : DType::i32, 0);
-    if (!c.quantizes) return emit(chain_table_.dequantize[type_index(p_.type(c.from))], to, value(c.from), zero, value(c.scale));
-    const bool by_one = at(c.scale).fn == Fn::constant && (c.zero < 0 || at(c.zero).fn == Fn::constant);
-    const double scale = at(c.scale).value, shift = c.zero < 0 ? 0 : at(c.zero).value;
-    // An inverse that is neither nothing nor infinite, and a zero point.
-    const bool plain = by_one && scale > 1e-30 && scale < 1e30 && shift == std::trunc(shift) && std::abs(shift) < 256;
-    const BlockFn fast = plain ? chain_table_.quantize_by_one[type_index(to)] : nullptr;
-    return emit(fast ? fast : chain_table_.quantize[type_index(to)], to, value(c.from), value(c.scale), zero);
+    if (c.kind == Chain::Kind::combine) {
+      numbers_.emplace_back(new_value(DType::f32), c.numbers);
+      return emit(c.fn, to, value(c.from), value(c.other), numbers_.back().first);
+    }
+    const bool dequantizes = c.kind == Chain::Kind::dequantize;
+    const int32_t zero = c.zero >= 0 ? value(c.zero) : number(dequantizes ? DType::i32 : DType::f32, 0);
+    return dequantizes ? emit(c.fn, to, value(c.from), zero, value(c.scale))
+                       : emit(c.fn, to, value(c.from), value(c.scale), zero);
   }
 
   bool is_constant(Ref r, double value) const { return at(r).fn == Fn::constant && at(r).value == value; }
@@ -173,6 +172,7 @@ class Evaluator::Compiler {
       ++slots;
     }
     for (auto& [v, number] : constants_) values_[static_cast<size_t>(v)].slot = slots++;
+    for (auto& [v, numbers] : numbers_) values_[static_cast<size_t>(v)].slot = slots++;
     e_.first_block_ = slots;
 
     for (size_t s = 0; s < e_.steps_.size(); ++s)
@@ -233,17 +233,24 @@ class Evaluator::Compiler {
       gather(e_.constants_.data() + offset, first, 0, e_.block_, bytes);
       e_.constant_slots_.push_back({value.slot, offset});
     }
+    for (const auto& [v, numbers] : numbers_) {
+      const auto offset = static_cast<int64_t>(e_.constants_.size());
+      e_.constants_.resize(static_cast<size_t>(offset + cache_line));
+      std::memcpy(e_.constants_.data() + offset, &numbers, sizeof numbers);
+      e_.constant_slots_.push_back({values_[static_cast<size_t>(v)].slot, offset});
+    }
   }
 
   Evaluator& e_;
   const Program& p_;
   const BlockTable& table_;
-  const ChainTable& chain_table_;
+  simd::Isa isa_;
   std::vector<bool> live_, within_;  // within a chain
   std::map<Ref, Chain> chains_;      // by their last instruction
   std::vector<int32_t> value_of_;    // of each instruction; -1 for a dead one
   std::vector<ValueInfo> values_;
   std::vector<std::pair<int32_t, double>> constants_;  // value, number
+  std::vector<std::pair<int32_t, ChainNumbers>> numbers_;
 };
 
 Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) {

@@ -236,5 +236,32 @@ TEST(Blocks, chains_of_quantized_numbers_give_the_bits_of_their_steps) {
       }
 }
 
+TEST(Blocks, sums_and_products_of_quantized_numbers_are_one_loop_with_the_bits_of_their_steps) {
+  for (const char* type : {"u8", "i8"})
+    for (const char* op : {"add", "mul"})
+      for (const char* second : {"bytes", "floats", "floats first"})
+        for (const char* scale : {"0.05", "0.1", "0.0371"}) {
+          const bool both = std::string(second) == "bytes";
+          const std::string numbers = fmt::format(
+              "(in0:{0}, in1:{1}) {{ %2 = const(0.05):f32; %3 = cast(in0):i32; %4 = const(7):i32; %5 = sub(%3, %4):i32; "
+              "%6 = cast(%5):f32; %7 = mul(%6, %2):f32; {2}%12 = {3}({4}):f32; %13 = const({5}):f32; %14 = div(%12, %13):f32; "
+              "%15 = round(%14):f32; %16 = const(-3):f32; %17 = add(%15, %16):f32; %18 = const({6}):f32; %19 = const({7}):f32; "
+              "%20 = clip(%17, %18, %19):f32; %21 = cast(%20):{0}; return %21",
+              type, both ? type : "f32",
+              both ? "%8 = cast(in1):i32; %9 = sub(%8, %4):i32; %10 = cast(%9):f32; %11 = mul(%10, %2):f32; "
+                   : "%8 = const(0):i32; %9 = const(0):i32; %10 = const(0):f32; %11 = neg(in1):f32; ",
+              op, std::string(second) == "floats first" ? "%11, %7" : "%7, %11", scale, type[0] == 'u' ? 0 : -128,
+              type[0] == 'u' ? 255 : 127);
+          const Program one = Program::parse(numbers + " }"), steps = Program::parse(numbers + ", %7, %12, %17 }");
+          constexpr int64_t n = 2503;
+          const std::vector<Tensor> in = {random_tensor(one.type(0), {n}, 6, -128, 255),
+                                          both ? random_tensor(one.type(1), {n}, 7, -128, 255) : numbers_of_halves(n)};
+          for (simd::Isa isa : instruction_sets()) {
+            EXPECT_LE(Evaluator(one, isa).loops(), both ? 1 : 2) << numbers;
+            EXPECT_EQ(first_output(one, in, n, isa), first_output(steps, in, n, isa)) << numbers;
+          }
+        }
+}
+
 }  // namespace
 }  // namespace smelt::expr

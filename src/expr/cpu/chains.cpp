@@ -30,18 +30,19 @@ BlockType block_type(DType t) {
 
 class Finder {
  public:
-  Finder(const Program& p, const ChainTable& table) : p_(p), table_(table) {}
+  Finder(const Program& p, const ChainTable& table, const std::vector<int>& uses) : p_(p), table_(table), uses_(uses) {}
 
   /// mul(cast(sub(cast(bytes), zero)), scale), or without the difference.
   std::optional<Chain> dequantizing(Ref root) const {
     if (!is_call(root, Fn::mul) || at(root).type != DType::f32 || !is_call(at(root).args[0], Fn::cast)) return std::nullopt;
-    Chain c{false, at(at(root).args[0]).args[0], -1, at(root).args[1], {at(root).args[0]}};
+    Chain c{Chain::Kind::dequantize, at(at(root).args[0]).args[0], -1, at(root).args[1], {at(root).args[0]}};
     if (is_call(c.from, Fn::sub) && at(c.from).type == DType::i32 && is_call(at(c.from).args[0], Fn::cast)) {
       c.inside.insert(c.inside.end(), {c.from, at(c.from).args[0]});
       c.zero = at(c.from).args[1];
       c.from = at(at(c.from).args[0]).args[0];
     }
-    return table_.dequantize[type_index(p_.type(c.from))] ? std::optional(c) : std::nullopt;
+    c.fn = table_.dequantize[type_index(p_.type(c.from))];
+    return c.fn && alone(c) ? std::optional(c) : std::nullopt;
   }
 
   /// cast(clip(add(round(div(x, scale)), zero), the type's limits)), or without the sum.
@@ -52,7 +53,7 @@ class Finder {
     if (!is_call(clip, Fn::clip) || p_.type(clip) != DType::f32) return std::nullopt;
     const double low = is_signed(to) ? -std::ldexp(1, bits(to) - 1) : 0, high = low + std::ldexp(1, bits(to)) - 1;
     if (!is_number(at(clip).args[1], low) || !is_number(at(clip).args[2], high)) return std::nullopt;
-    Chain c{true, -1, -1, -1, {clip}};
+    Chain c{Chain::Kind::quantize, -1, -1, -1, {clip}};
     Ref round = at(clip).args[0];
     if (is_call(round, Fn::add)) {
       c.inside.push_back(round);
@@ -64,6 +65,37 @@ class Finder {
     c.inside.insert(c.inside.end(), {round, quotient});
     c.from = at(quotient).args[0];
     c.scale = at(quotient).args[1];
+    if (!alone(c)) return std::nullopt;
+    c.fn = table_.quantize[type_index(to)];
+    const BlockFn by_one = table_.quantize_by_one[type_index(to)];
+    if (by_one && is_plain(c)) c.kind = Chain::Kind::quantize_by_one, c.fn = by_one;
+    return c;
+  }
+
+  /// Such a chain of the sum or product of dequantized bytes of its type and others, or f32.
+  std::optional<Chain> combining(Ref root) const {
+    auto c = quantizing(root);
+    if (!c || c->kind != Chain::Kind::quantize_by_one || uses_[static_cast<size_t>(c->from)] != 1) return std::nullopt;
+    const bool product = is_call(c->from, Fn::mul);
+    if (!product && !is_call(c->from, Fn::add)) return std::nullopt;
+    Ref sides[2] = {at(c->from).args[0], at(c->from).args[1]};
+    std::optional<Chain> bytes[2];
+    for (int k = 0; k < 2; ++k) bytes[k] = bytes_of(sides[k], at(root).type);
+    if (!bytes[0]) std::swap(bytes[0], bytes[1]), std::swap(sides[0], sides[1]);
+    if (!bytes[0]) return std::nullopt;
+    c->kind = Chain::Kind::combine;
+    c->fn = table_.combine[product][bytes[1].has_value()][type_index(at(root).type)];
+    c->numbers.divisor = static_cast<float>(at(c->scale).value);
+    c->numbers.shift = static_cast<float>(number(c->zero));
+    c->inside.push_back(c->from);
+    for (int k = 0; k < 2 && bytes[k]; ++k) {
+      c->numbers.zero[k] = static_cast<float>(number(bytes[k]->zero));
+      c->numbers.scale[k] = static_cast<float>(number(bytes[k]->scale));
+      c->inside.push_back(sides[k]);
+      c->inside.insert(c->inside.end(), bytes[k]->inside.begin(), bytes[k]->inside.end());
+    }
+    c->from = bytes[0]->from;
+    c->other = bytes[1] ? bytes[1]->from : sides[1];
     return c;
   }
 
@@ -72,8 +104,27 @@ class Finder {
   bool is_call(Ref r, Fn fn) const { return r >= 0 && at(r).fn == fn; }
   bool is_number(Ref r, double v) const { return is_call(r, Fn::constant) && at(r).value == v; }
 
+  double number(Ref constant) const { return constant < 0 ? 0 : at(constant).value; }
+  bool is_number_or_absent(Ref r) const { return r < 0 || is_call(r, Fn::constant); }
+  bool alone(const Chain& c) const {
+    return std::ranges::all_of(c.inside, [this](Ref r) { return uses_[static_cast<size_t>(r)] == 1; });
+  }
+  /// A divisor whose inverse is neither nothing nor infinite, and a whole zero point of few bits.
+  bool is_plain(const Chain& c) const {
+    if (!is_call(c.scale, Fn::constant) || !is_number_or_absent(c.zero)) return false;
+    const double scale = number(c.scale), zero = number(c.zero);
+    return scale > 1e-30 && scale < 1e30 && zero == std::trunc(zero) && std::abs(zero) < 256;
+  }
+  /// Bytes of the type, dequantized by numbers, for one reader.
+  std::optional<Chain> bytes_of(Ref r, DType type) const {
+    auto c = dequantizing(r);
+    if (!c || uses_[static_cast<size_t>(r)] != 1 || p_.type(c->from) != type) return std::nullopt;
+    return is_call(c->scale, Fn::constant) && is_number_or_absent(c->zero) && std::abs(number(c->zero)) < 256 ? c : std::nullopt;
+  }
+
   const Program& p_;
   const ChainTable& table_;
+  const std::vector<int>& uses_;
 };
 
 }  // namespace
@@ -86,14 +137,15 @@ std::map<Ref, Chain> find_chains(const Program& p, const std::vector<bool>& live
   for (size_t i = 0; i < p.code().size(); ++i)
     for (Ref a : p.code()[i].args)
       if (live[i] && a >= 0) ++uses[static_cast<size_t>(a)];
-  const Finder find(p, table);
+  const Finder find(p, table, uses);
   std::map<Ref, Chain> chains;
   for (size_t i = static_cast<size_t>(p.input_count()); i < p.code().size(); ++i) {
     if (!live[i]) continue;
-    auto chain = find.quantizing(static_cast<Ref>(i));
-    if (!chain) chain = find.dequantizing(static_cast<Ref>(i));
-    if (chain && std::ranges::all_of(chain->inside, [&](Ref r) { return uses[static_cast<size_t>(r)] == 1; }))
-      chains.emplace(static_cast<Ref>(i), std::move(*chain));
+    const auto root = static_cast<Ref>(i);
+    auto chain = find.combining(root);
+    if (!chain) chain = find.quantizing(root);
+    if (!chain) chain = find.dequantizing(root);
+    if (chain) chains.emplace(root, std::move(*chain));
   }
   return chains;
 }

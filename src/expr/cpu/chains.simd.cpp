@@ -1,4 +1,7 @@
 // The loops of chains (expr/cpu/chains.h), in f32.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // g++ 12 warns of its own AVX-512 headers
+#endif
 #include <type_traits>
 
 #include "expr/cpu/chain_blocks.h"
@@ -9,6 +12,7 @@ namespace smelt::SMELT_ISA {
 namespace {
 
 using expr::BlockType;
+using expr::ChainNumbers;
 using expr::ChainTable;
 
 constexpr int64_t chunk = 64;  // elements that a loop of several steps takes through each of them
@@ -21,6 +25,43 @@ SMELT_INLINE bool all(Mask m) {
   return _mm256_movemask_ps(m.v) == 0xff;
 #else
   return _mm_movemask_ps(m.v) == 0xf;
+#endif
+}
+
+/// `lanes` bytes as numbers.
+template <class T> SMELT_INLINE F32 load_bytes(const T* p) {
+  [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return to_float(I32{is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)});
+#elif defined(__AVX2__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return to_float(I32{is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)});
+#else
+  return to_float(I32{_mm_setr_epi32(p[0], p[1], p[2], p[3])});
+#endif
+}
+/// Four registers of whole numbers, `shift` added, as bytes that end with the type's limits.
+template <class T> SMELT_INLINE void store_saturated(T* to, const I32* v, int16_t shift) {
+#if defined(__AVX512F__)
+  const __m512i more = _mm512_set1_epi16(shift);
+  const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(v[0].v, v[1].v), more),
+                b = _mm512_adds_epi16(_mm512_packs_epi32(v[2].v, v[3].v), more);
+  const __m512i bytes = std::is_signed_v<T> ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi32(order, bytes));
+#elif defined(__AVX2__)
+  const __m256i more = _mm256_set1_epi16(shift);
+  const __m256i a = _mm256_adds_epi16(_mm256_packs_epi32(v[0].v, v[1].v), more),
+                b = _mm256_adds_epi16(_mm256_packs_epi32(v[2].v, v[3].v), more);
+  const __m256i bytes = std::is_signed_v<T> ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(bytes, order));
+#else
+  const __m128i more = _mm_set1_epi16(shift);
+  const __m128i a = _mm_adds_epi16(_mm_packs_epi32(v[0].v, v[1].v), more),
+                b = _mm_adds_epi16(_mm_packs_epi32(v[2].v, v[3].v), more);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), std::is_signed_v<T> ? _mm_packs_epi16(a, b) : _mm_packus_epi16(a, b));
 #endif
 }
 
@@ -57,37 +98,106 @@ template <class To> void quantize_block(void* out, const void* pa, const void* p
     quantize_few(static_cast<To*>(out) + i, a + i, b + i, c + i, n - i < chunk ? n - i : chunk);
 }
 
-/// By a product with the inverse, which is off by less than 2^-13 within the limits of 8 bits: where it comes as near to a half as
-/// that, or is NaN, the division decides.
+/// The nearest whole numbers to `chunk` quotients, and their zero point added, as bytes: by a product with the inverse, which is off by
+/// less than 2^-13 within the limits of 8 bits, and beyond them within the same end. Where one comes as near to a half as that, is NaN
+/// or no i32, the division decides.
+template <class To> class Quantizer {
+ public:
+  Quantizer(float divisor, float zero)
+      : divisor_(divisor), zero_(zero), inverse_(splat(1 / divisor)), shift_(static_cast<int16_t>(zero)) {}
+
+  /// number(k): the dividends k to k + lanes - 1. `to` may hold what they are made of.
+  template <class X> SMELT_INLINE void run(To* to, X number) const {
+    const F32 near_half = splat(0.5f - 0x1p-13f);
+    I32 whole[chunk / lanes];
+    bool certain = true;
+#pragma GCC unroll 16
+    for (int r = 0; r < chunk / lanes; ++r) {
+      const F32 v = number(r * lanes) * inverse_;
+      whole[r] = to_int(v);
+      certain &= all(abs(v - to_float(whole[r])) < near_half);
+    }
+    if (__builtin_expect(!certain, 0)) return divide(to, number);
+#pragma GCC unroll 4
+    for (int r = 0; r < chunk / lanes; r += 4) store_saturated(to + r * lanes, whole + r, shift_);
+  }
+
+ private:
+  template <class X> __attribute__((noinline)) void divide(To* to, X number) const {
+    float x[chunk], divisors[chunk], zeros[chunk];
+    for (int64_t k = 0; k < chunk; k += lanes)
+      store(x + k, number(k)), store(divisors + k, splat(divisor_)), store(zeros + k, splat(zero_));
+    quantize_few(to, x, divisors, zeros, chunk);
+  }
+
+  float divisor_, zero_;
+  F32 inverse_;
+  int16_t shift_;
+};
+
 template <class To> void quantize_by_one_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
   const float *a = static_cast<const float*>(pa), *b = static_cast<const float*>(pb), *c = static_cast<const float*>(pc);
   To* o = static_cast<To*>(out);
-  const F32 inverse = splat(1 / *b), near_half = splat(0.5f - 0x1p-13f);
-  const F32 low = splat(static_cast<float>(smallest_of<To>) - *c), high = splat(static_cast<float>(largest_of<To>) - *c);
-  const int32_t zero = static_cast<int32_t>(*c);
+  const Quantizer<To> q(*b, *c);
   int64_t i = 0;
-  for (; i + chunk <= n; i += chunk) {
-    int32_t whole[chunk];
-    bool certain = true;
-    for (int64_t k = 0; k < chunk; k += lanes) {
-      const F32 v = raw_min(high, raw_max(low, load(a + i + k) * inverse));  // NaN stays so
-      const I32 nearest = to_int(v);
-      std::memcpy(whole + k, &nearest, sizeof nearest);
-      certain &= all(abs(v - to_float(nearest)) < near_half);
-    }
-    if (!certain) {
-      quantize_few(o + i, a + i, b, c, chunk);
-      continue;
-    }
-    for (int64_t k = 0; k < chunk; ++k) o[i + k] = static_cast<To>(whole[k] + zero);
-  }
+  for (; i + chunk <= n; i += chunk) q.run(o + i, [&](int64_t k) { return load(a + i + k); });
   if (i < n) quantize_few(o + i, a + i, b, c, n - i);
+}
+
+/// A product that is rounded before anything is added to it.
+SMELT_INLINE F32 rounded(F32 v) {
+#ifdef __AVX512F__
+  __asm__("" : "+v"(v.v));
+#else
+  __asm__("" : "+x"(v.v));
+#endif
+  return v;
+}
+
+/// Of whole chunks.
+template <class T, bool product, class B>
+SMELT_INLINE void combine(T* o, const T* a, const B* b, const ChainNumbers& p, int64_t n) {
+  const Quantizer<T> q(p.divisor, p.shift);
+  const F32 zero_a = splat(p.zero[0]), zero_b = splat(p.zero[1]), scale_a = splat(p.scale[0]), scale_b = splat(p.scale[1]);
+  for (int64_t i = 0; i < n; i += chunk)
+    q.run(o + i, [&](int64_t k) {
+      const F32 x = rounded((load_bytes(a + i + k) - zero_a) * scale_a);
+      F32 y;
+      if constexpr (sizeof(B) == 1)
+        y = rounded((load_bytes(b + i + k) - zero_b) * scale_b);
+      else
+        y = load(b + i + k);
+      return product ? x * y : x + y;
+    });
+}
+
+template <class T, bool product, class B>
+void combine_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
+  const T* a = static_cast<const T*>(pa);
+  const B* b = static_cast<const B*>(pb);
+  const ChainNumbers& p = *static_cast<const ChainNumbers*>(pc);
+  T* o = static_cast<T*>(out);
+  const int64_t whole = n / chunk * chunk, rest = n - whole;
+  combine<T, product, B>(o, a, b, p, whole);
+  if (rest == 0) return;
+  T last_a[chunk] = {}, last[chunk];
+  B last_b[chunk] = {};
+  std::memcpy(last_a, a + whole, static_cast<size_t>(rest) * sizeof(T));
+  std::memcpy(last_b, b + whole, static_cast<size_t>(rest) * sizeof(B));
+  combine<T, product, B>(last, last_a, last_b, p, chunk);
+  std::memcpy(o + whole, last, static_cast<size_t>(rest) * sizeof(T));
 }
 
 template <class T> constexpr void fill(ChainTable& t, BlockType type) {
   t.dequantize[static_cast<int>(type)] = dequantize_block<T>;
   t.quantize[static_cast<int>(type)] = quantize_block<T>;
-  if (sizeof(T) == 1) t.quantize_by_one[static_cast<int>(type)] = quantize_by_one_block<T>;
+  if constexpr (sizeof(T) == 1) {
+    t.quantize_by_one[static_cast<int>(type)] = quantize_by_one_block<T>;
+    t.combine[0][0][static_cast<int>(type)] = combine_block<T, false, float>;
+    t.combine[0][1][static_cast<int>(type)] = combine_block<T, false, T>;
+    t.combine[1][0][static_cast<int>(type)] = combine_block<T, true, float>;
+    t.combine[1][1][static_cast<int>(type)] = combine_block<T, true, T>;
+  }
 }
 
 constexpr ChainTable make_table() {

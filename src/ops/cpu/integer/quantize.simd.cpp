@@ -1,4 +1,4 @@
-// Floats to bytes: quantized numbers, sums and products.
+// Floats to bytes: quantized numbers.
 #ifdef __AVX2__
 #include <immintrin.h>
 
@@ -113,31 +113,6 @@ void quantize_within(const Requantization& r, const float* from, int64_t n, uint
     store_saturated(to + i, bytes);
   }
   if (i < n) quantize(r, from + i, n - i, to + i);
-}
-
-void combine(ops::integer::Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to) {
-  alignas(32) float in[2][8] = {};
-  alignas(16) uint8_t out[16];
-  const Quantizer q(r);
-  const int64_t count = n;
-  uint8_t* const result = to;
-  if (n < 8) {
-    std::memcpy(in[0], a, static_cast<size_t>(n) * sizeof(float));
-    std::memcpy(in[1], b, static_cast<size_t>(n) * sizeof(float));
-    a = in[0], b = in[1], to = out, n = 8;
-  }
-  if (op == ops::integer::Combine::add) {
-    quantize_row(
-        q, n, to, [=](int64_t i) __attribute__((always_inline)) {
-          return _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-        });
-  } else {
-    quantize_row(
-        q, n, to, [=](int64_t i) __attribute__((always_inline)) {
-          return _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-        });
-  }
-  if (to == out) std::memcpy(result, out, static_cast<size_t>(count));
 }
 
 }  // namespace smelt::avx2

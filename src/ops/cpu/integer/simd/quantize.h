@@ -8,7 +8,5 @@ namespace smelt::avx2 {
 /// As ops::integer::RowFunctions says.
 void quantize(const ops::integer::Requantization& r, const float* from, int64_t n, uint8_t* to);
 void quantize_within(const ops::integer::Requantization& r, const float* from, int64_t n, uint8_t* to);
-void combine(ops::integer::Combine op, const ops::integer::Requantization& r, const float* a, const float* b, int64_t n,
-             uint8_t* to);
 
 }  // namespace smelt::avx2

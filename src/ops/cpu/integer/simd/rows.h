@@ -48,8 +48,6 @@ struct DepthwisePixels {
   bool is_signed;          // taps are i8
 };
 
-enum class Combine : uint8_t { add, mul };
-
 struct RowFunctions {
   /// to[i] = from[i] - zero, as 16-bit integers.
   void (*widen_u8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
@@ -63,8 +61,6 @@ struct RowFunctions {
   void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
   /// The same to u8, of numbers that are NaN or whose quotients are within 2^15 of 0, for the whole range of u8.
   void (*quantize_within)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
-  /// As `quantize`, of a[i] + b[i] or a[i] · b[i].
-  void (*combine)(Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to);
   /// to[i] = float(from[i] - zero) · scale.
   void (*dequantize_u8)(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale);
   void (*dequantize_i8)(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale);

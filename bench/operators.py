@@ -23,12 +23,14 @@ import operator_cases
 import operator_cases_moving
 import operator_cases_products
 import operator_cases_sequences
+import operator_cases_types
 import operator_cases_wide
 import shared
 from user_models import error
 
 FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
-                                     *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES)}
+                                     *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES,
+                                     *operator_cases_types.FAMILIES)}
 
 # Reads {"model", "feeds", "results"}, or {"seconds"} for a batch of the model it read last.
 WORKER = """

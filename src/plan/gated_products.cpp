@@ -43,6 +43,16 @@ ops::Offer offer_of(const Segment& s, const Step& step, Context& context) {
   return ops::offer(bound_node(s, step, &context.weights), context.tuner.machine());
 }
 
+/// No candidates where no kernel takes it, as none takes a gate of few rows.
+ops::Offer offer_if_any(const Segment& s, const Step& step, Context& context) {
+  try {
+    return offer_of(s, step, context);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::unsupported) throw;
+    return {};
+  }
+}
+
 }  // namespace
 
 struct GatedProducts::Pair {
@@ -82,7 +92,8 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
   };
   std::vector<Priced> all;  // one, the gate, up
   for (const Step* step : {&one, &gate, &up})
-    all.push_back({bound_node(s, *step, &context.weights), offer_of(s, *step, context)});
+    all.push_back(
+        {bound_node(s, *step, &context.weights), step == &one ? offer_if_any(s, one, context) : offer_of(s, *step, context)});
   const std::string entry = fmt::format("gate {}", gate.node->name);
   Decision d;
   if (all[0].offer.candidates.empty()) {

@@ -58,6 +58,8 @@ TEST_F(GatedProducts, are_two_where_no_kernel_takes_both) {
   EXPECT_EQ(products_of(gated(1408), "sm_80").size(), 2u) << "no wgmma";
   EXPECT_EQ(products_of(gated(1416), "sm_90a").size(), 2u) << "columns that 64 do not divide";
   EXPECT_EQ(products_of(gated(1408, true), "sm_90a").size(), 2u) << "another reads what is gated";
+  for (const int64_t rows : {1, 2, 48})
+    EXPECT_EQ(products_of(gated(1408, false, rows), "sm_90a").size(), 2u) << rows << " rows, of which no tile has both";
 }
 
 TEST(GatedWeights, are_64_columns_of_each_in_turn) {

@@ -15,10 +15,10 @@ using Names = std::span<const std::string_view>;
 
 // In lower case, without a domain, and without PyTorch's underscore for "in place".
 constexpr std::string_view host_copies[] = {"memcpyfromhost", "memcpytohost"};  // ONNX Runtime's
-constexpr std::string_view any_copies[] = {"copy"};                             // Nsight Systems' rows of the copy engine
+constexpr std::string_view engine_copies[] = {"copy"};                          // Nsight Systems'
 constexpr std::string_view moves[] = {"transpose", "concat",       "slice",    "split",        "pad",          "expand",
                                       "tile",      "gather",       "roll",     "depthtospace", "spacetodepth", "reorderoutput",
-                                      "identity",  "reorderinput", "reformat", "shuffle"};
+                                      "identity",  "reorderinput", "reformat", "shuffle",      "move"};
 constexpr std::string_view torch_moves[] = {"cat",    "copy", "contiguous", "clone",         "stack",       "constant_pad_nd",
                                             "repeat", "roll", "flip",       "pixel_shuffle", "index_select"};
 constexpr std::string_view casts[] = {"cast", "castlike", "_to_copy"};
@@ -76,8 +76,7 @@ std::vector<Advice> advise(const Timings& t) {
   const bool torch = t.origin == "PyTorch profiler";
   Found found(t);
   if (t.origin == "Nsight Systems")
-    found.about(any_copies, "keep tensors on the GPU, and copies out of the middle",
-                "copy between host and device, or on the device");
+    found.about(engine_copies, "keep tensors on the GPU, and copies out of the middle", "copy between host and device");
   found.about(host_copies, "keep tensors on the GPU, and operators that run on the host out of the middle",
               "copy between host and device");
   found.about(pointwise, "fuse what computes element by element into its neighbours: smelt optimize MODEL",

@@ -1,7 +1,7 @@
 // Nsight Systems' SQLite export. Of interest: StringIds (id, value); CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId,
-// shortName, demangledName), _MEMCPY and _MEMSET (start, end, correlationId, bytes); CUPTI_ACTIVITY_KIND_RUNTIME (start, end,
-// globalTid, correlationId), the calls that asked for them; NVTX_EVENTS (start, end, text or textId, globalTid), ranges of
-// threads. Times are nanoseconds.
+// globalPid, shortName, demangledName), _MEMCPY (copyKind), _MEMSET and _GRAPH_TRACE (graphId: whole CUDA graphs, whose kernels
+// are not in _KERNEL then); CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId), the calls that asked for them;
+// NVTX_EVENTS (start, end, text or textId, globalTid), ranges of threads. Times are nanoseconds. A correlationId is one process's.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/untrusted_database.h"
 #include "profile/imports.h"
 
@@ -90,51 +91,82 @@ struct Work {
   double us;
 };
 
+constexpr const char *kernels = "CUPTI_ACTIVITY_KIND_KERNEL", *graphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+                     *copies = "CUPTI_ACTIVITY_KIND_MEMCPY", *fills = "CUPTI_ACTIVITY_KIND_MEMSET",
+                     *calls = "CUPTI_ACTIVITY_KIND_RUNTIME";
+constexpr std::string_view moved_on_gpu = "copy on the GPU";
+
+std::map<int64_t, Ranges> ranges_by_thread(const Database& db) {
+  std::map<int64_t, Ranges> threads;
+  if (!db.has("NVTX_EVENTS")) return threads;
+  const std::string label = db.has("NVTX_EVENTS", "textId")
+                                ? "coalesce(nullif(e.text, ''), (SELECT value FROM StringIds WHERE id = e.textId))"
+                                : "e.text";
+  db.each("SELECT e.start, e.end, " + label + ", e.globalTid FROM NVTX_EVENTS e WHERE e.end > e.start", [&](sqlite3_stmt* s) {
+    if (const std::string text = Database::text(s, 2); !text.empty())
+      threads[sqlite3_column_int64(s, 3)].add({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), text});
+  });
+  for (auto& [thread, ranges] : threads) ranges.sort();
+  return threads;
+}
+
+/// The calls that asked for a table's work, as a join: `r` has their start and thread.
+std::string joined_calls(const Database& db, const std::string& table) {
+  const std::string process = "globalTid >> 24";  // a thread's number has its process's in front
+  return fmt::format(
+      " LEFT JOIN (SELECT correlationId, {} AS process, min(start) AS start, globalTid FROM {} GROUP BY "
+      "correlationId, process) r ON r.correlationId = k.correlationId{}",
+      process, calls, db.has(table, "globalPid") ? " AND r.process = k.globalPid >> 24" : "");
+}
+
+/// Appends the work of a table; `name` is SQL for a row's name.
+void read_work(const Database& db, const std::string& table, const std::string& name, const char* op, std::vector<Work>& all) {
+  if (!db.has(table)) return;
+  for (const char* column : {"start", "end"})
+    if (!db.has(table, column)) fail("damaged: its table {} has no column '{}'", table, column);
+  const bool asked = db.has(calls) && db.has(table, "correlationId");
+  const std::string query = fmt::format(
+      "SELECT {}, {}, CASE WHEN typeof(k.start) = 'integer' AND typeof(k.end) = 'integer' THEN k.end - k.start END FROM {} k{}",
+      asked ? "coalesce(r.start, k.start), coalesce(r.globalTid, 0)" : "k.start, 0", name, table,
+      asked ? joined_calls(db, table) : "");
+  db.each(query, [&](sqlite3_stmt* s) {
+    if (sqlite3_column_type(s, 3) != SQLITE_INTEGER) fail("damaged: times in its table {} are no numbers", table);
+    const std::string named = Database::text(s, 2);
+    all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), named, named == moved_on_gpu ? "move" : op,
+                   static_cast<double>(std::max<int64_t>(0, sqlite3_column_int64(s, 3))) / 1e3});
+  });
+}
+
+std::vector<Work> work_of(const Database& db) {
+  std::vector<Work> all;
+  std::string named = "NULL";  // exports of some versions lack one of these
+  for (const char* column : {"mangledName", "demangledName", "shortName"})
+    if (db.has(kernels, column))
+      named = fmt::format("coalesce((SELECT value FROM StringIds WHERE id = k.{}), {})", column, named);
+  read_work(db, kernels, "coalesce(" + named + ", 'kernel')", "kernel", all);
+  const size_t before = all.size();
+  read_work(db, graphs, db.has(graphs, "graphId") ? "'CUDA graph ' || coalesce(k.graphId, '')" : "'CUDA graph'", "graph", all);
+  if (const size_t whole = all.size() - before; whole > 0)
+    warn("{} launches of CUDA graphs are in it as one each: nsys profile --cuda-graph-trace=node records their kernels", whole);
+  const std::string kind = fmt::format(
+      "CASE k.copyKind WHEN 1 THEN 'copy to the GPU' WHEN 2 THEN 'copy to the host' WHEN 8 THEN "
+      "'{}' WHEN 10 THEN 'copy between GPUs' ELSE 'copy' END",
+      moved_on_gpu);
+  read_work(db, copies, db.has(copies, "copyKind") ? kind : "'copy'", "copy", all);
+  read_work(db, fills, "'fill'", "fill", all);
+  std::ranges::stable_sort(all, {}, &Work::asked);
+  return all;
+}
+
 }  // namespace
 
 Timings from_nsight(const std::filesystem::path& file) {
   const Database db(file);
-  if (!db.has("CUPTI_ACTIVITY_KIND_KERNEL") || !db.has("StringIds"))
+  if (!(db.has(kernels) || db.has(graphs)) || !db.has("StringIds"))
     throw Error("an SQLite file without kernels of Nsight Systems", "nsys export --type sqlite writes one.",
                 ExitCode::unsupported);
-  std::map<int64_t, Ranges> threads;
-  if (db.has("NVTX_EVENTS")) {
-    const std::string label = db.has("NVTX_EVENTS", "textId")
-                                  ? "coalesce(nullif(e.text, ''), (SELECT value FROM StringIds WHERE id = e.textId))"
-                                  : "e.text";
-    db.each("SELECT e.start, e.end, " + label + ", e.globalTid FROM NVTX_EVENTS e WHERE e.end > e.start", [&](sqlite3_stmt* s) {
-      if (const std::string text = Database::text(s, 2); !text.empty())
-        threads[sqlite3_column_int64(s, 3)].add({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), text});
-    });
-  }
-  for (auto& [thread, ranges] : threads) ranges.sort();
-  std::vector<Work> all;
-  const bool called = db.has("CUPTI_ACTIVITY_KIND_RUNTIME");
-  const auto read = [&](const std::string& table, const std::string& name, const char* op) {
-    if (!db.has(table)) return;
-    for (const char* column : {"start", "end"})
-      if (!db.has(table, column)) fail("damaged: its table {} has no column '{}'", table, column);
-    const bool calls = called && db.has(table, "correlationId");
-    const std::string query =
-        "SELECT " + std::string(calls ? "coalesce(r.start, k.start), coalesce(r.globalTid, 0), " : "k.start, 0, ") + name +
-        ", CASE WHEN typeof(k.start) = 'integer' AND typeof(k.end) = 'integer' THEN k.end - k.start END FROM " + table + " k" +
-        (calls ? " LEFT JOIN (SELECT correlationId, min(start) AS start, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY "
-                 "correlationId) r ON r.correlationId = k.correlationId"
-               : "");
-    db.each(query, [&](sqlite3_stmt* s) {
-      if (sqlite3_column_type(s, 3) != SQLITE_INTEGER) fail("damaged: times in its table {} are no numbers", table);
-      all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), Database::text(s, 2), op,
-                     static_cast<double>(std::max<int64_t>(0, sqlite3_column_int64(s, 3))) / 1e3});
-    });
-  };
-  std::string named = "NULL";  // exports of some versions lack one of these
-  for (const char* column : {"mangledName", "demangledName", "shortName"})
-    if (db.has("CUPTI_ACTIVITY_KIND_KERNEL", column))
-      named = fmt::format("coalesce((SELECT value FROM StringIds WHERE id = k.{}), {})", column, named);
-  read("CUPTI_ACTIVITY_KIND_KERNEL", "coalesce(" + named + ", 'kernel')", "kernel");
-  read("CUPTI_ACTIVITY_KIND_MEMCPY", "'copy'", "copy");
-  read("CUPTI_ACTIVITY_KIND_MEMSET", "'fill'", "fill");
-  std::ranges::stable_sort(all, {}, &Work::asked);
+  std::map<int64_t, Ranges> threads = ranges_by_thread(db);
+  const std::vector<Work> all = work_of(db);
   Timings t{.origin = "Nsight Systems", .gpu = true};
   std::map<std::string, size_t> rows;
   for (const Work& w : all) {

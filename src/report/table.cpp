@@ -69,7 +69,8 @@ std::string format(double v, Unit unit) {
     case Unit::percent: return fmt::format("{:.1f}%", v * 100);
     case Unit::ratio: return fmt::format("{:.3f}", v);
     case Unit::error: return v == 0 ? "0" : fmt::format("{:.2e}", v);
-    case Unit::count: return fmt::format("{:.0f}", v);
+    case Unit::count:  // a mean of runs may have half a call
+      return v > 0 && v < 10 && v != std::floor(v) ? fmt::format("{:.2g}", v) : fmt::format("{:.0f}", v);
     case Unit::text:
     case Unit::value: return fmt::format("{:g}", v);
   }

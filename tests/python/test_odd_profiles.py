@@ -86,6 +86,35 @@ def nsight(path, columns, values, more=""):
     return path
 
 
+def test_calls_of_several_processes_are_told_apart(command, tmp_path):
+    first, second = 7 << 24, 9 << 24  # a correlation's number is a process's own
+    runtime = f"""
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId);
+        CREATE TABLE NVTX_EVENTS (start, end, text, globalTid);
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (40, 4040, 5, {second}, 1);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (2, 3, {first + 1}, 5), (4, 5, {second + 1}, 5);
+        INSERT INTO NVTX_EVENTS VALUES (0, 100, 'server', {first + 1}), (0, 100, 'client', {second + 1});"""
+    path = nsight(tmp_path / "nsys.sqlite", "start, end, correlationId, globalPid, shortName", f"10, 2010, 5, {first}, 1", runtime)
+    assert {r["name"]: (r["self_us"], r["calls"]) for r in tables(command, "profile", path)["nodes"]} == {
+        "server/gemm": (2, 1), "client/gemm": (4, 1)}
+
+
+def test_graphs_that_nsight_systems_recorded_as_one_are_rows(command, tmp_path):
+    path = tmp_path / "nsys.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, correlationId, globalPid, graphId, graphExecId);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, correlationId, globalPid, copyKind, bytes);
+            INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10, 5010, 1, 0, 3, 4), (6010, 11010, 2, 0, 3, 4);
+            INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (20000, 23000, 3, 0, 8, 64), (30000, 31000, 4, 0, 1, 64);""")
+    shown = tables(command, "profile", path)
+    assert {r["name"]: r["self_us"] for r in shown["nodes"]} == {"CUDA graph 3": 10, "copy on the GPU": 3, "copy to the GPU": 1}
+    assert "--cuda-graph-trace=node" in command("profile", path).stderr
+    kept, moved = (next(a for a in shown["advice"] if a["what"].startswith(what)) for what in ("keep tensors", "do without copies"))
+    assert (kept["us"], moved["us"]) == (1, 3)
+
+
 def test_exports_of_other_versions_of_nsight_systems_are_read(command, tmp_path):
     path = tmp_path / "nsys.sqlite"
     for columns, values, name in (("start, end, demangledName", "10, 2010, 2", "void gemm<float>(float*)"),

@@ -289,7 +289,7 @@ def test_nsight_systems_gives_kernels_to_the_ranges_that_asked_for_them(command,
     shown = tables(command, "profile", path)
     scopes = rows(shown["scopes"], "path")
     assert scopes["block/first"]["total_us"] == pytest.approx(5) and scopes["block/second"]["total_us"] == pytest.approx(3)
-    assert scopes["block"]["self_us"] == pytest.approx(2)  # the copy
+    assert scopes["block"]["self_us"] == pytest.approx(2) == rows(shown["nodes"])["block/copy to the host"]["self_us"]
     assert rows(shown["nodes"])["relu"]["self_us"] == pytest.approx(0.5)  # another thread, without a range
     assert "10.5 µs" in command("profile", path).stdout
     with sqlite3.connect(path) as db:

@@ -31,10 +31,32 @@ class Together {
     paths_.push_back(m.path);
     paths_.insert(paths_.end(), c.with.begin(), c.with.end());
   }
-  std::vector<profile::Alone> alone() {
-    std::vector<profile::Alone> all;
-    for (const std::string& path : paths_) all.push_back(alone(path));
-    return all;
+  /// Each model by itself, beside busy cores, and beside busy memory, and all of them together as they are: in turn, so that what
+  /// else the machine does is beside all alike.
+  void as_they_are(report::Contended& found) {
+    std::vector<std::unique_ptr<Service>> services;
+    std::vector<Measured> measured(paths_.size());
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      services.push_back(std::make_unique<Service>(m_, std::vector{paths_[i]}, Place{}));
+      measured[i].ready = std::move(services[i]->ready().at(0));
+      bytes_per_s = measured[i].ready.bytes_per_s;
+    }
+    constexpr int rounds = 3;
+    for (int round = 0; round < rounds; ++round) {
+      note(fmt::format("each model alone, beside busy cores and memory, and together: {} of {}", round + 1, rounds));
+      for (size_t i = 0; i < services.size(); ++i) measured[i].look(*services[i], c_.seconds / rounds, c_.rate);
+      for (const auto& s : services) s->go(c_.seconds / rounds, c_.rate);
+      for (size_t i = 0; i < services.size(); ++i) measured[i].together.push_back(services[i]->answer(limit_s()).at(0));
+    }
+    report::Arranged together{"as they are", "", {}};
+    for (size_t i = 0; i < measured.size(); ++i) {
+      together.served.push_back(profile::joined(std::move(measured[i].together)));
+      found.alone.push_back(measured[i].alone());
+      if (found.alone.back().served.response_us.empty()) fail("{} answered no request in {} s", paths_[i], c_.seconds);
+      if (together.served.back().response_us.empty())
+        fail("{} answered no request in {} s beside the others", paths_[i], c_.seconds);
+    }
+    found.arranged.push_back(std::move(together));
   }
 
   report::Arranged run(const Arrangement& a) {
@@ -53,30 +75,25 @@ class Together {
       services[i]->go(c_.seconds, i > 0 && a.others_rate > 0 ? a.others_rate : c_.rate);
     report::Arranged ran{a.name, a.how, {}};
     for (size_t i = 0; i < services.size(); ++i)
-      for (Served& one : answer_of(*services[i], i > 0 && !a.how.empty())) ran.served.push_back(std::move(one));
-    for (size_t i = 0; i < ran.served.size(); ++i)
-      if (ran.served[i].response_us.empty() && (i == 0 || a.how.empty()))
-        fail("{} answered no request in {} s beside the others", paths_[i], c_.seconds);
+      for (Served& one : answer_of(*services[i], i > 0)) ran.served.push_back(std::move(one));
+    if (ran.served[0].response_us.empty()) fail("{} answered no request in {} s beside the others", paths_[0], c_.seconds);
     return ran;
   }
 
   double bytes_per_s = 0;
 
  private:
-  /// A model by itself, beside busy cores, and beside busy memory: in turn, so that what else the machine does is beside all alike.
-  profile::Alone alone(const std::string& path) {
-    Service s(m_, {path}, {});
-    Readied ready = std::move(s.ready().at(0));
-    bytes_per_s = ready.bytes_per_s;
-    constexpr int rounds = 3;
-    const auto served = [&] {
-      s.go(c_.seconds / rounds, c_.rate);
-      return s.answer(c_.seconds + 120).at(0);
-    };
-    std::vector<Served> apart, busy, reads;
+  /// What was seen of one model, in several looks.
+  struct Measured {
+    Readied ready;
+    std::vector<Served> apart, busy, reads, together;
     int64_t bytes_read = 0;
-    for (int round = 0; round < rounds; ++round) {
-      note(fmt::format("{} alone, beside busy cores and memory: {} of {}", path, round + 1, rounds));
+
+    void look(Service& s, double seconds, double rate) {
+      const auto served = [&] {
+        s.go(seconds, rate);
+        return s.answer(seconds + slow_s).at(0);
+      };
       apart.push_back(served());
       {
         const BusyCores others(BusyCores::Does::nothing);
@@ -86,20 +103,25 @@ class Together {
       reads.push_back(served());
       bytes_read += others.bytes_read();
     }
-    profile::Alone found{profile::joined(std::move(apart)), std::move(ready.steps), std::move(ready.limiters)};
-    if (found.served.response_us.empty()) fail("{} answered no request in {} s", path, c_.seconds);
-    const double alone_us = profile::mean(found.served.service_us);
-    const Served beside_busy = profile::joined(std::move(busy)), beside_reads = profile::joined(std::move(reads));
-    if (!beside_busy.service_us.empty()) found.beside_busy = profile::mean(beside_busy.service_us) / alone_us;
-    if (beside_reads.service_us.empty()) return found;
-    found.beside_reads = profile::mean(beside_reads.service_us) / alone_us;
-    found.read_bytes_per_s = static_cast<double>(bytes_read) / beside_reads.seconds;
-    return found;
-  }
+    profile::Alone alone() {
+      profile::Alone found{profile::joined(std::move(apart)), std::move(ready.steps), std::move(ready.limiters)};
+      if (found.served.response_us.empty()) return found;
+      const double alone_us = profile::mean(found.served.service_us);
+      const Served beside_busy = profile::joined(std::move(busy)), beside_reads = profile::joined(std::move(reads));
+      if (!beside_busy.service_us.empty()) found.beside_busy = profile::mean(beside_busy.service_us) / alone_us;
+      if (beside_reads.service_us.empty()) return found;
+      found.beside_reads = profile::mean(beside_reads.service_us) / alone_us;
+      found.read_bytes_per_s = static_cast<double>(bytes_read) / beside_reads.seconds;
+      return found;
+    }
+  };
+
+  static constexpr double slow_s = 120;  // that a request may take
+  double limit_s() const { return c_.seconds + slow_s; }
 
   /// What a service answers. One that may starve, as its arrangement takes its cores, has answered nothing if it takes long.
   std::vector<Served> answer_of(Service& s, bool may_starve) {
-    if (!may_starve) return s.answer(c_.seconds + 120);
+    if (!may_starve) return s.answer(limit_s());
     try {
       return s.answer(c_.seconds + 10);
     } catch (const Error&) {
@@ -142,8 +164,7 @@ std::vector<Arrangement> arrangements(size_t others) {
 
 void contend_on_cores(const ModelArguments& model, const Contention& c, report::Contended& found) {
   Together together(model, c);
-  found.alone = together.alone();
-  found.arranged.push_back(together.run({"as they are", "", {}}));
+  together.as_they_are(found);
   found.predicted = profile::predicted_slow_downs(found.alone, threads::usable_cores(), together.bytes_per_s, c.rate);
   if (!c.remedies) return;
   for (const Arrangement& a : arrangements(c.with.size())) found.arranged.push_back(together.run(a));

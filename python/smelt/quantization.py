@@ -107,8 +107,9 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
         logging.getLogger().setLevel(level)
     made = onnx.load(target)
     stayed = _with_costs(_float_nodes(made, set(QDQRegistry), set(exclude)), target)
-    return Quantized(target, {"quantized": target, "batches": len(batches), "outputs": _errors(source, target, batches, threads),
-                              "float_nodes": stayed, "nodes": _counts(made)})
+    outputs = _errors(source, target, batches, threads)
+    return Quantized(target, {"format": "smelt.quantize", "version": 1, "quantized": target, "batches": len(batches),
+                              "outputs": outputs, "float_nodes": stayed, "nodes": _counts(made)})
 
 
 def _inputs(model: Any) -> dict[str, Any]:

@@ -43,6 +43,12 @@ std::string plain(const NodeTime& n) {
   return op;
 }
 
+/// A mean of runs may have half a call.
+std::string calls_of(double calls) {
+  return fmt::format("{} call{}", calls < 10 ? fmt::format("{:.2g}", calls) : fmt::format("{:.0f}", calls),
+                     calls == 1 ? "" : "s");
+}
+
 class Found {
  public:
   explicit Found(const Timings& t) : t_(t) {}
@@ -56,7 +62,7 @@ class Found {
     if (nodes.empty()) return;
     std::ranges::stable_sort(nodes, std::greater(), [&](const NodeTime* n) { return n->self_us(t_.gpu); });
     Advice a{what,
-             fmt::format("{} node{} ({:.4g} calls) {}", nodes.size(), nodes.size() == 1 ? "" : "s", calls, why),
+             fmt::format("{} node{} ({}) {}", nodes.size(), nodes.size() == 1 ? "" : "s", calls_of(calls), why),
              us,
              "measured",
              {}};
@@ -97,7 +103,7 @@ std::vector<Advice> advise(const Timings& t) {
     for (const NodeTime& n : t.nodes) host += n.self_cpu_us, device += n.self_gpu_us, calls += n.self_gpu_us > 0 ? n.calls : 0;
     if (host > device && device > 0)
       found.all.push_back({"launch without the host: a CUDA graph (smelt records one), larger steps, a larger batch",
-                           fmt::format("the host takes longer to ask for {:.4g} operators than the GPU to run them", calls),
+                           fmt::format("the host takes longer to make {} of operators than the GPU to run them", calls_of(calls)),
                            host - device,
                            "measured",
                            {}});

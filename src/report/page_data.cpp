@@ -33,6 +33,12 @@ Json for_page(const Table& t) {
   return {{"key", t.key}, {"title", t.title}, {"columns", columns}, {"rows", rows}, {"note", t.note}};
 }
 
+/// Other tools' nodes have no order that says more.
+Table longest_first(Table t) {
+  t.sort_by("self_us");
+  return t;
+}
+
 /// The outermost module that holds all of a step's nodes; empty where there is none.
 std::string top_module(const StepInfo& s) {
   std::string top;
@@ -104,7 +110,7 @@ std::string page_data(const Report& r) {
               {"advice", for_page(advice_table(p))},
               {"roofline", roofline(p)},
               {"others", others_text(p)},
-              {"steps", for_page(r.imported ? node_table(*r.imported) : step_table(p))},
+              {"steps", for_page(r.imported ? longest_first(node_table(*r.imported)) : step_table(p))},
               {"scopes", for_page(r.imported ? scope_table(*r.imported) : scope_table(p))}};
     if (!r.imported) s["memory"] = for_page(memory_table(p)), s["held"] = held_over_time(p);
     if (!p.inside.empty()) s["inside"] = for_page(inner_table(p));

@@ -19,22 +19,23 @@ const cellValue = c => Array.isArray(c) ? (c[1] === null ? -Infinity : c[1]) : n
 const column = (t, key) => t.columns.findIndex(c => c.key === key);
 const put = (id, ...children) => byId(id).querySelector('[data-body]').replaceChildren(...children);
 
-/// One word, such as a path of modules, differs from others at its end: where it has no room, its head gives way.
-const nameElement = text => /\S\s/.test(text) ? make('span', {}, text) : make('span', {class: 'path'}, make('bdi', {}, text));
+/// A name or one word, such as a path of modules, differs from others at its end: where it has no room, its head gives way.
+const nameElement = (text, named = false) =>
+  !named && /\S\s/.test(text) ? make('span', {}, text) : make('span', {class: 'path'}, make('bdi', {}, text));
 
 // Columns in which no cell says anything are left out.
 const spoken = t => t.columns.map((c, i) => i).filter(i => !t.rows.length || t.rows.some(r => cellText(r[i]) !== ''));
 
 function bodyRow(t, columns, r) {
   return make('tr', {}, ...columns.map(i => {
-    const text = cellText(r[i]),
-          td = t.columns[i].text ? make('td', {class: 'text', title: cellFull(r[i])}, nameElement(text)) : make('td', {}, text);
-    td.dataset.key = t.columns[i].key;
-    if (t.columns[i].key === 'share' && cellValue(r[i]) > 0) {
+    const text = cellText(r[i]), key = t.columns[i].key, named = key === 'name' || key === 'path',
+          td = t.columns[i].text ? make('td', {class: 'text', title: cellFull(r[i])}, nameElement(text, named)) : make('td', {}, text);
+    td.dataset.key = key;
+    if (key === 'share' && cellValue(r[i]) > 0) {
       td.classList.add('share');
       td.style.setProperty('--part', `${100 * cellValue(r[i])}%`);
     }
-    if (t.columns[i].key === 'result') td.classList.add(text === 'matched' ? 'yes' : 'no');
+    if (key === 'result') td.classList.add(text === 'matched' ? 'yes' : 'no');
     return td;
   }));
 }
@@ -255,7 +256,7 @@ perSide(byId('bars'), side => {
           title: `${cellText(r[name])}: ${cellText(r[us])}${known ? `, ${cellText(r[roof])} of roof` : ''}${
               cause ? `, limited by ${causes[cause]}` : ''}`
         },
-        make('div', {class: 'label'}, nameElement(cellText(r[name])), make('i', {}, fusedName(cellText(r[op])))),
+        make('div', {class: 'label'}, nameElement(cellText(r[name]), true), make('i', {}, fusedName(cellText(r[op])))),
         make('div', {class: 'track'}, fill), make('div', {class: 'cause'}, cause),
         make('div', {class: 'value'}, `${cellText(r[us])}  ${cellText(r[share])}`));
     pressed(line, () => toNode(side, cellText(r[name])));

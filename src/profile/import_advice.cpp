@@ -23,10 +23,11 @@ constexpr std::string_view torch_moves[] = {"cat",    "copy", "contiguous", "clo
                                             "repeat", "roll", "flip",       "pixel_shuffle", "index_select"};
 constexpr std::string_view casts[] = {"cast", "castlike", "_to_copy"};
 constexpr std::string_view pointwise[] = {
-    "add",   "sub",       "mul",        "div",  "neg",       "abs",     "pow",         "sqrt",      "rsqrt", "reciprocal",
-    "exp",   "log",       "sin",        "cos",  "tanh",      "erf",     "sigmoid",     "relu",      "gelu",  "silu",
-    "swish", "leakyrelu", "leaky_relu", "elu",  "hardswish", "clip",    "hardsigmoid", "hardtanh",  "clamp", "softplus",
-    "where", "max",       "min",        "rsub", "minimum",   "maximum", "fastgelu",    "quickgelu", "mish",  "biasgelu"};
+    "add",        "sub",       "mul",      "div",       "neg",        "abs",  "pow",       "sqrt",    "rsqrt",
+    "reciprocal", "exp",       "log",      "sin",       "cos",        "tanh", "erf",       "sigmoid", "relu",
+    "gelu",       "silu",      "swish",    "leakyrelu", "leaky_relu", "elu",  "hardswish", "clip",    "hardsigmoid",
+    "hardtanh",   "clamp",     "softplus", "where",     "max",        "min",  "rsub",      "minimum", "maximum",
+    "fastgelu",   "quickgelu", "mish",     "biasgelu",  "pointwise"};
 constexpr std::string_view batch_norms[] = {"batchnormalization", "native_batch_norm", "cudnn_batch_norm", "batch_norm"};
 constexpr std::string_view converts[] = {"quantizelinear", "dequantizelinear", "dynamicquantizelinear", "quantize_per_tensor"};
 // Of PyTorch, these compute and move nothing: what they take is the framework's.

@@ -75,6 +75,29 @@ def test_what_is_no_profile_is_said_to_be_none(command, tmp_path, content, code,
     assert f"{path}: " in message and said in message
 
 
+def test_layers_of_trtexec_say_what_they_are(command, tmp_path):
+    layers = {
+        "Reformatting CopyNode for Input Tensor 0 to /a/b/MatMul_1": ("Reformat", [], "a/b"),
+        "PWN(PWN(/a/Sub), PWN(/a/c/Div))": ("PointWise", ["/a/Sub", "/a/c/Div"], "a"),
+        "PWN(/a/Constant_output_0_clone_1 + ONNXTRT_Broadcast_7, PWN(/a/Mul))": ("PointWise", ["/a/Mul"], "a"),
+        "/a/c/Conv + onnx::Mul_4 + /a/bn/Mul + onnx::Add_5 + /a/bn/Add + /a/act/Relu": (
+            "Conv+Mul+Add+Relu", ["/a/c/Conv", "/a/bn/Mul", "/a/bn/Add", "/a/act/Relu"], "a"),
+        "/a/k/MatMul + /a/k/Add || /a/q/MatMul + /a/q/Add": ("MatMul+Add", ["/a/k/MatMul", "/a/k/Add", "/a/q/MatMul", "/a/q/Add"], "a"),
+        "reshape_after_/a/q/MatMul_copy_input": ("Shuffle", ["/a/q/MatMul"], "a/q"),
+        "{ForeignNode[/a/n/ReduceMean.../a/n/Div]}": ("Myelin", ["/a/n/ReduceMean", "/a/n/Div"], "a/n"),
+        "__myl_MoveMeanSub_myl54_0": ("Myelin", [], ""), "/a/d/Softmax": ("Softmax", [], "a/d"), "mine": ("", [], ""),
+    }
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"count": 3}, *({"name": n, "averageMs": 0.01} for n in layers)]))
+    shown = tables(command, "profile", path)
+    nodes = {r["name"]: (r["op"], r["sources"]) for r in shown["nodes"]}
+    assert nodes == {n: (op, sources) for n, (op, sources, _) in layers.items()}
+    selfs = {r["path"]: r["self_us"] for r in shown["scopes"]}
+    for scope in {s for _, _, s in layers.values() if s}:
+        assert selfs[scope] == pytest.approx(10 * sum(s == scope for _, _, s in layers.values())), scope
+    assert [a["us"] for a in shown["advice"]] == [pytest.approx(20), pytest.approx(20)]  # two are pointwise, two move
+
+
 def nsight(path, columns, values, more=""):
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as db:

@@ -54,7 +54,7 @@ Table contention_table(const Contended& c) {
                       {"cores_us", c.gpu ? "SM time" : "no core", Unit::us},
                       {"memory_us", c.gpu ? "bandwidth" : "memory, caches", Unit::us},
                       {"queueing_us", "queueing", Unit::us},
-                      {"per_s", "a second", Unit::value}}};
+                      {"per_s", "a second", Unit::count}}};
   if (c.gpu) t.columns.insert(t.columns.end() - 2, {{"l2_us", "L2", Unit::us}, {"copies_us", "copies", Unit::us}});
   const std::vector<Served>& together = c.arranged.front().served;
   for (size_t i = 0; i < c.names.size(); ++i) {
@@ -139,7 +139,7 @@ Table remedy_table(const Contended& c) {
                       {"median_us", "its median", Unit::us},
                       {"p99_us", "its p99", Unit::us},
                       {"change", "p99, change", Unit::percent},
-                      {"others_per_s", "others a second", Unit::value},
+                      {"others_per_s", "others a second", Unit::count},
                       {"others_p99_us", "others' p99", Unit::us}}};
   if (c.p99_us > 0) t.columns.push_back({"keeps", "keeps the target"});
   t.columns.push_back({"how", "how"});

@@ -17,7 +17,7 @@ Table model_table(const Live& live) {
   Table t{.key = "models",
           .title = fmt::format("After {}", format(live.begun_s, Unit::seconds)),
           .columns = {{"model", "model"},
-                      {"per_s", "a second", Unit::value},
+                      {"per_s", "a second", Unit::count},
                       {"median_us", "median", Unit::us},
                       {"p99_us", "p99", Unit::us},
                       {"cores", "cores", Unit::value},

@@ -35,8 +35,9 @@ function togetherDrawing({us, models}, W) {
 if (data.together) {
   const t = data.together;
   byId('verdict').textContent = t.verdict;
+  const times = (r, key) => `${cellValue(r[column(t.models, key)]).toFixed(2)}\u00d7`;
   for (const r of t.models.rows)
-    card(`${cellText(r[column(t.models, 'slower')])}`, `${cellText(r[column(t.models, 'model')])}, against alone; expected ${cellText(r[column(t.models, 'predicted')])}`);
+    card(`${times(r, 'slower')} as long`, `${cellText(r[column(t.models, 'model')])}, against alone; expected ${times(r, 'predicted')}`);
   const best = t.timelines[t.timelines.length - 1].arrangement, remedies = t.remedies;
   const p99 = name => cellText(remedies.rows.find(r => cellText(r[0]) === name)[column(remedies, 'p99_us')]);
   card(`${p99(t.timelines[0].arrangement)}${t.timelines.length > 1 ? ` → ${p99(best)}` : ''}`,

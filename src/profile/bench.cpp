@@ -79,4 +79,33 @@ BenchResult bench(const MakeExecution& before, const MakeExecution& after, const
   return r;
 }
 
+namespace {
+
+/// Whole runs by the host's clock, after some that bring it back into place: a recording's first launches behind another's, and
+/// behind steps that were launched one by one, take longer.
+void time_runs(Execution& execution, std::vector<double>& us) {
+  constexpr int warm = 3, times = 5;
+  for (int i = 0; i < warm + times; ++i) {
+    const auto t = Clock::now();
+    execution.run();
+    if (i >= warm) us.push_back(1e3 * ms_between(t, Clock::now()));
+  }
+}
+
+}  // namespace
+
+CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds) {
+  // Copies of the host's memory take a third more or less from one moment to another: short runs are timed over half a second.
+  constexpr int least = 5, most = 50;
+  constexpr double enough_us = 5e5;
+  CopiedRuns t;
+  const auto begin = Clock::now();
+  for (int round = 0; round < most; ++round) {
+    const double us = 1e3 * ms_between(begin, Clock::now());
+    if (round > 0 && (us > max_seconds * 1e6 || (round >= least && us > enough_us))) break;
+    time_runs(host, t.host_us), time_runs(there, t.there_us);
+  }
+  return t;
+}
+
 }  // namespace smelt::profile

@@ -35,6 +35,13 @@ struct BenchResult {
 /// Runs of a sample, issued without a wait between them: on a GPU as many as hide the time of a launch.
 inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 
+/// Runs of two executions of a GPU's plan by the host's clock, in turn: bound to inputs in the host's memory, and on the GPU. Of
+/// short runs there are many, over half a second; at least one round of each, and at most so many seconds.
+struct CopiedRuns {
+  std::vector<double> host_us, there_us;
+};
+CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds);
+
 struct BenchOptions {
   int iterations = 10;                   // of each side, at least
   double warmup_ms = 200;                // of each side, at least one run

@@ -237,29 +237,11 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   return p;
 }
 
-namespace {
-
-/// Whole runs by the host's clock, after some that bring it back into place: a recording's first launches behind another's, and
-/// behind steps that were launched one by one, take longer.
-void time_runs(Execution& execution, std::vector<double>& us) {
-  constexpr int warm = 3, times = 5;
-  for (int i = 0; i < warm + times; ++i) {
-    const auto t = Clock::now();
-    execution.run();
-    if (i >= warm) us.push_back(us_since(t));
-  }
-}
-
-}  // namespace
-
 void profile_copies(Profile& p, Execution& there, Execution& host, const ProfileOptions& options) {
   if (!there.on_gpu()) return;
-  std::vector<double> on_gpu, latencies, sums;
-  constexpr int rounds = 5;
-  const auto in_turn = Clock::now();
-  for (int round = 0; round < rounds && (round < 1 || us_since(in_turn) < options.max_seconds * 1e6 / 4); ++round)
-    time_runs(host, latencies), time_runs(there, on_gpu);
-  p.device_latency_us = median(on_gpu);
+  const CopiedRuns whole = time_copied_runs(host, there, options.max_seconds / 4);
+  p.device_latency_us = median(whole.there_us);
+  std::vector<double> sums;
   HostRun run;
   host.run_profiled(run.steps, &run.copies);
   std::vector<HostRun> runs;
@@ -271,7 +253,7 @@ void profile_copies(Profile& p, Execution& there, Execution& host, const Profile
     sums.push_back(sum);
     runs.push_back(run);
   }
-  p.host_latency_us = summarize(latencies);
+  p.host_latency_us = summarize(whole.host_us);
   p.host_run = runs[middle_of(sums)];
   std::vector<double> samples;
   for (size_t c = 0; c < p.host_run.copies.size(); ++c) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -71,17 +70,8 @@ double early_part(const Plan& plan) {
 double saved_on_gpu_us(const Prepared& p) {
   const auto host = p.plan->execution();
   host->bind(p.inputs);
-  std::vector<double> before, after;
-  constexpr int rounds = 5, of_each = 8, warm = 3;  // a recording's first launches behind another's take longer
-  for (int round = 0; round < rounds; ++round)
-    for (auto [e, samples] : {std::pair{host.get(), &before}, std::pair{p.execution.get(), &after}})
-      for (int i = 0; i < of_each; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        e->run();
-        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-        if (i >= warm) samples->push_back(took.count());
-      }
-  return profile::median(before) - profile::median(after);
+  const profile::CopiedRuns t = profile::time_copied_runs(*host, *p.execution, 5);
+  return profile::median(t.host_us) - profile::median(t.there_us);
 }
 
 void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized, WhatIf how) {

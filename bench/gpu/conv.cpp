@@ -113,6 +113,46 @@ struct Timed {
   double us = 1e30;
 };
 
+/// A candidate, and its kernels of each copy of the weights: empty where it cannot be prepared after all.
+struct Contender {
+  ops::Candidate candidate;
+  std::future<std::vector<std::unique_ptr<ops::Kernel>>> kernels;
+};
+
+struct Work {
+  std::unique_ptr<Bound> bound;
+  std::vector<Contender> contenders;
+};
+
+/// Of each tactic the `most` candidates that rank first, each preparing its kernels beside the others.
+std::vector<Contender> contenders(const Bound& b, const ops::Machine& machine, size_t most) {
+  std::vector<ops::Offer> offers;  // of each copy
+  for (const ops::BoundNode& copy : b.copies) offers.push_back(ops::offer(copy, machine));
+  std::vector<Contender> all;
+  std::map<std::string, size_t> count;
+  for (const ops::Candidate& c : offers[0].candidates) {
+    if (b.node.op == "QLinearConv" && c.tactic == "cuda") continue;  // scalar
+    if (++count[c.tactic] > most) continue;
+    std::vector<ops::Candidate> same;
+    for (const ops::Offer& o : offers)
+      for (const ops::Candidate& other : o.candidates)
+        if (other.tactic == c.tactic && other.config == c.config) {
+          same.push_back(other);
+          break;
+        }
+    all.push_back({c, std::async(std::launch::async, [same = std::move(same)] {
+                     std::vector<std::unique_ptr<ops::Kernel>> kernels;
+                     try {
+                       for (const ops::Candidate& copy : same) kernels.push_back(copy.prepare());
+                     } catch (const Error&) {  // an engine that cannot after all
+                       kernels.clear();
+                     }
+                     return kernels;
+                   })});
+  }
+  return all;
+}
+
 }  // namespace
 
 void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv, const std::string& wanted) {
@@ -125,11 +165,6 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   int ratios = 0, won = 0;
   ops::Machine machine;
   machine.gpu = gpu();
-  struct Work {
-    std::unique_ptr<Bound> bound;
-    ops::Offer offer;
-    std::vector<std::future<std::unique_ptr<ops::Kernel>>> compiled;
-  };
   std::vector<Work> all;
   for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
     Work w;
@@ -138,15 +173,9 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     w.bound =
         std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6), type);
     if (!wanted.empty() && !std::regex_search(w.bound->text, std::regex(wanted))) continue;
-    w.offer = ops::offer(w.bound->copies[0], machine);
-    if (type == DType::i8)
-      std::erase_if(w.offer.candidates, [](const ops::Candidate& c) { return c.tactic == "cuda"; });  // scalar
-    std::map<std::string, size_t> count;
-    std::erase_if(w.offer.candidates, [&](const ops::Candidate& c) { return ++count[c.tactic] > candidates; });
+    w.contenders = contenders(*w.bound, machine, candidates);
     all.push_back(std::move(w));
   }
-  for (Work& w : all)
-    for (const ops::Candidate& c : w.offer.candidates) w.compiled.push_back(std::async(std::launch::async, c.prepare));
   for (Work& w : all) {
     const Bound& b = *w.bound;
     const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
@@ -160,23 +189,10 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     const Rotating y(type, elements(b.copies[0].outputs[0].shape), moved);
     std::map<std::string, Timed> best;
     std::map<std::string, std::string> first;
-    for (size_t i = 0; i < w.offer.candidates.size(); ++i) {
-      const ops::Candidate& c = w.offer.candidates[i];
-      std::unique_ptr<ops::Kernel> made;
-      try {
-        made = w.compiled[i].get();
-      } catch (const Error&) {  // an engine that cannot after all
-        continue;
-      }
-      std::vector<std::unique_ptr<ops::Kernel>> kernels;
-      for (const ops::BoundNode& copy : b.copies) {
-        const ops::Offer again = ops::offer(copy, machine);
-        for (const ops::Candidate& same : again.candidates)
-          if (same.tactic == c.tactic && same.config == c.config && kernels.size() < b.copies.size()) {
-            kernels.push_back(same.prepare());
-            break;
-          }
-      }
+    for (Contender& contender : w.contenders) {
+      const ops::Candidate& c = contender.candidate;
+      const std::vector<std::unique_ptr<ops::Kernel>> kernels = contender.kernels.get();
+      if (kernels.empty()) continue;
       const auto memory = gpu()->device->allocate(std::max<int64_t>(1, kernels[0]->workspace()), "a workspace");
       const auto enqueue = [&](int call, cuda::abi::Stream stream) {
         std::vector<const void*> in;

@@ -181,11 +181,9 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
     const int64_t moved = what == "concatenated" ? INT64_MAX : b.moved;  // these lie in L2, as KERNELS.md has them
     std::vector<std::unique_ptr<Rotating>> images;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool weight = inputs[i].constant.valid();
-      images.push_back(
-          std::make_unique<Rotating>(inputs[i].type, weight ? 8 : elements(inputs[i].shape), weight ? INT64_MAX : moved));
-    }
+    // Constants too: what is a product of matrices reads its weights where they lie, and they are as cold as packed ones.
+    for (const ops::BoundTensor& input : inputs)
+      images.push_back(std::make_unique<Rotating>(input.type, elements(input.shape), moved));
     const Rotating y(type, elements(b.copies[0].outputs[0].shape), moved);
     std::map<std::string, Timed> best;
     std::map<std::string, std::string> first;

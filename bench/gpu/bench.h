@@ -64,11 +64,14 @@ inline Tensor random_values(DType type, int64_t elements) {
 class Rotating {
  public:
   Rotating(DType type, int64_t elements, int64_t bytes_of_a_call) {
-    const int64_t size = bytes(type, elements), wanted = 3 * gpu()->info.l2_bytes;
-    const int64_t copies = std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096);
-    const Tensor values = random_values(type, elements);
-    for (int64_t c = 0; c < copies; ++c) memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
-    fill(values);
+    const int64_t wanted = 3 * gpu()->info.l2_bytes;
+    allocate(type, elements, std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096));
+  }
+  /// So many copies.
+  static Rotating of(DType type, int64_t elements, size_t copies) {
+    Rotating r;
+    r.allocate(type, elements, static_cast<int64_t>(copies));
+    return r;
   }
   /// All copies become `values`.
   void fill(const Tensor& values) {
@@ -82,6 +85,13 @@ class Rotating {
   void* at(int call) const { return reinterpret_cast<void*>(memory_[static_cast<size_t>(call) % memory_.size()]->address()); }
 
  private:
+  Rotating() = default;
+  void allocate(DType type, int64_t elements, int64_t copies) {
+    const Tensor values = random_values(type, elements);
+    for (int64_t c = 0; c < copies; ++c) memory_.push_back(gpu()->device->allocate(bytes(type, elements), "a benchmark"));
+    fill(values);
+  }
+
   std::vector<std::shared_ptr<cuda::Memory>> memory_;
 };
 
@@ -123,7 +133,7 @@ void select();
 /// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
 void attention(std::string_view filter);
 
-/// Convolutions of `n` images: "resnet50", "depthwise" or "concat"; of each tactic the `candidates` that rank first; in f16, or
+/// Convolutions of `n` images: "resnet50", "depthwise", "concatenated" (KERNELS.md's) or "concatenated_in_models"; of each tactic the `candidates` that rank first; in f16, or
 /// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp).
 void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv = {},
           const std::string& wanted = {});

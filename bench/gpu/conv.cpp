@@ -38,6 +38,17 @@ std::vector<Layer> concatenated() {
           {{256, 128}, 80, 128, 3},
           {{128, 256}, 40, 128, 3}};
 }
+/// What unet and detector of examples/models concatenate for a convolution.
+std::vector<Layer> concatenated_in_models() {
+  return {{{256, 256}, 32, 256, 3}, {{128, 128}, 64, 128, 3}, {{64, 64}, 128, 64, 3},   {{32, 32}, 256, 32, 3},
+          {{32, 32}, 160, 64, 1},   {{64, 64}, 80, 128, 1},   {{128, 128}, 40, 256, 1}, {{256, 256}, 20, 512, 1},
+          {{256, 256}, 40, 256, 3}, {{128, 128}, 80, 128, 3}, {{128, 128}, 40, 256, 3}, {{256, 256}, 20, 512, 3}};
+}
+std::vector<Layer> layers_of(std::string_view what) {
+  if (what == "resnet50") return resnet50();
+  if (what == "depthwise") return depthwise();
+  return what == "concatenated_in_models" ? concatenated_in_models() : concatenated();
+}
 
 /// The node, and its tensors bound channels-last; a constant weight of its own for each of `copies`.
 struct Bound {
@@ -157,7 +168,7 @@ std::vector<Contender> contenders(const Bound& b, const ops::Machine& machine, s
 
 void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv, const std::string& wanted) {
   std::ofstream every(csv, std::ios::app);
-  const std::vector<Layer> layers = what == "resnet50" ? resnet50() : what == "depthwise" ? depthwise() : concatenated();
+  const std::vector<Layer> layers = layers_of(what);
   fmt::print("{:>34} {:>8} {:>8} {:>8} {:>8} {:>6}  {}\n", fmt::format("{} images, channels -> channels", name(type)), "hopper",
              "walked", "cuda", "cudnn", "ratio",
              "hopper's best, its first guess; walked's, its first; cuda's; cuDNN's; ratio: of hopper or walked to cuDNN");
@@ -168,7 +179,7 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   std::vector<Work> all;
   for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
     Work w;
-    // As many weights as it takes that they are cold.
+    // As many weights as it takes that they are cold, but 6 at most, which small ones are not then.
     const int64_t weights = bytes(type, 1) * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
     w.bound =
         std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6), type);
@@ -179,11 +190,12 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   for (Work& w : all) {
     const Bound& b = *w.bound;
     const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
-    const int64_t moved = what == "concatenated" ? INT64_MAX : b.moved;  // these lie in L2, as KERNELS.md has them
-    std::vector<std::unique_ptr<Rotating>> images;
-    // Constants too: what is a product of matrices reads its weights where they lie, and they are as cold as packed ones.
+    const int64_t moved = what.starts_with("concatenated") ? INT64_MAX : b.moved;  // these lie in L2, as KERNELS.md has them
+    std::vector<Rotating> images;
+    // Constants too, as many as there are packed ones: what is a product of matrices reads its weights where they lie.
     for (const ops::BoundTensor& input : inputs)
-      images.push_back(std::make_unique<Rotating>(input.type, elements(input.shape), moved));
+      images.push_back(input.constant.valid() ? Rotating::of(input.type, elements(input.shape), b.copies.size())
+                                              : Rotating(input.type, elements(input.shape), moved));
     const Rotating y(type, elements(b.copies[0].outputs[0].shape), moved);
     std::map<std::string, Timed> best;
     std::map<std::string, std::string> first;
@@ -194,7 +206,7 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
       const auto memory = gpu()->device->allocate(std::max<int64_t>(1, kernels[0]->workspace()), "a workspace");
       const auto enqueue = [&](int call, cuda::abi::Stream stream) {
         std::vector<const void*> in;
-        for (const auto& image : images) in.push_back(image->at(call));
+        for (const Rotating& image : images) in.push_back(image.at(call));
         void* out[] = {y.at(call)};
         kernels[static_cast<size_t>(call) % kernels.size()]->run({in, out, reinterpret_cast<void*>(memory->address()), stream});
       };

@@ -173,7 +173,7 @@ std::string contention_verdict(const Contended& c) {
   const profile::SlowDown d = c.slow_down(0);
   std::string others;
   for (size_t i = 1; i < c.names.size(); ++i) others += (i > 1 ? " and " : "") + c.names[i];
-  const std::string text =
+  std::string text =
       fmt::format("Beside {} a request to {} takes {:.2f} times as long as alone", others, c.names.front(), d.ratio());
   const Arranged& best = chosen(c);
   if (&best == &c.arranged.front()) return text;

@@ -35,7 +35,8 @@ class Verifier {
   size_t times_listed(ValueId v, const Use& use) const {
     const auto readers = g_.readers(v);
     if (readers.size() <= few_readers) return static_cast<size_t>(std::count(readers.begin(), readers.end(), use));
-    return std::ranges::equal_range(uses_, Reading{index(v), index(use.node), use.input}).size();
+    const auto [first, last] = std::equal_range(uses_.begin(), uses_.end(), Reading{index(v), index(use.node), use.input});
+    return static_cast<size_t>(last - first);
   }
 
   bool in_range(ValueId v) const { return index(v) >= 0 && static_cast<size_t>(v) < g_.value_count(); }

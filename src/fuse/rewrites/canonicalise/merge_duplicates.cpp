@@ -111,8 +111,9 @@ constexpr size_t few_readers = 16;  // looked through one by one
 std::vector<NodeId> alike(const Graph& g, const Node& n, ValueId anchor) {
   std::vector<NodeId> found;
   if (filed.graph == &g && g.readers(anchor).size() > few_readers) {
-    for (const Filed::Entry& e : std::ranges::equal_range(filed.nodes, signature(g, n), {}, &Filed::Entry::signature))
-      found.push_back(e.node);
+    const size_t wanted = signature(g, n);
+    auto at = std::ranges::lower_bound(filed.nodes, wanted, {}, &Filed::Entry::signature);
+    for (; at != filed.nodes.end() && at->signature == wanted; ++at) found.push_back(at->node);
     return found;
   }
   std::unordered_set<int32_t> known;  // a node may read it twice

@@ -1,9 +1,9 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -15,8 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -48,7 +46,37 @@ void forget(const std::string& path) {
     if (p.state == 2 && path == p.path) p.state = 0;
 }
 
+// A signal may come to any thread: that one ends the process once no other makes a temporary file or gives files their names.
+std::atomic<int> under_way{0};
+std::atomic<bool> ending{false};
+
+/// While it lives, no signal but SIGBUS ends the process.
+class Uninterrupted {
+ public:
+  Uninterrupted() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigdelset(&all, SIGBUS);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    ++under_way;
+    if (!ending) return;
+    --under_way;
+    while (true) ::pause();
+  }
+  ~Uninterrupted() {
+    --under_way;
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Uninterrupted(const Uninterrupted&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 void on_signal(int number) {
+  constexpr int longest_ms = 10'000;  // of a file system that does not answer
+  ending = true;
+  for (int ms = 0; number != SIGBUS && under_way > 0 && ms < longest_ms; ++ms) ::poll(nullptr, 0, 1);
   for (Pending& p : pending)
     if (p.state == 2) ::unlink(p.path);
   if (number == SIGBUS) {
@@ -89,79 +117,11 @@ void remove_leftovers(const std::filesystem::path& path) {
   }
 }
 
-/// The mappings that are open, by their last byte's successor.
-struct Mappings {
-  std::mutex mutex;
-  std::map<const uint8_t*, std::weak_ptr<const MappedFile>> by_end;
-};
-Mappings& mappings() {
-  static auto* const all = new Mappings;  // files may be closed after static objects are gone
-  return *all;
-}
-
 constexpr int closed = -1, gone = -2;  // for AtomicFile's descriptor: written, and under its name
 
 std::string reason(int error) { return std::strerror(error); }
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 }  // namespace
-
-std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // opening a pipe does not wait for its writer
-  if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
-  struct stat info;
-  if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
-  if (!S_ISREG(info.st_mode))
-    fail("{}: expected a regular file, found a {}", path.string(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
-  std::shared_ptr<MappedFile> mapped(new MappedFile);
-  mapped->path_ = path.string();
-  mapped->size_ = info.st_size;
-  mapped->changed_s_ = info.st_mtim.tv_sec;
-  mapped->changed_ns_ = info.st_mtim.tv_nsec;
-  if (info.st_size == 0) return mapped;
-  void* p = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (p == MAP_FAILED) fail("{}: cannot map {} bytes: {}", path.string(), info.st_size, reason(errno));
-  mapped->data_ = static_cast<uint8_t*>(p);
-  mapped->fd_ = std::exchange(file.fd, -1);
-  Mappings& all = mappings();
-  const std::lock_guard lock(all.mutex);
-  all.by_end[mapped->data_ + mapped->size_] = mapped;
-  return mapped;
-}
-
-std::shared_ptr<const MappedFile> MappedFile::holding(const void* address) {
-  Mappings& all = mappings();
-  const std::lock_guard lock(all.mutex);
-  const auto at = all.by_end.upper_bound(static_cast<const uint8_t*>(address));
-  if (at == all.by_end.end()) return nullptr;
-  auto file = at->second.lock();
-  return file && file->data_ <= address ? file : nullptr;
-}
-
-void MappedFile::check_unchanged() const {
-  struct stat info;
-  if (fd_ < 0 || ::fstat(fd_, &info) != 0) return;
-  if (info.st_size == size_ && info.st_mtim.tv_sec == changed_s_ && info.st_mtim.tv_nsec == changed_ns_) return;
-  throw Error(fmt::format("{}: the file was written to while it was in use: {} bytes, then {}", path_, size_,
-                          static_cast<int64_t>(info.st_size)),
-              "Load it again once it is complete; replace files in use by a rename.");
-}
-
-MappedFile::~MappedFile() {
-  if (data_) {
-    Mappings& all = mappings();
-    const std::lock_guard lock(all.mutex);
-    all.by_end.erase(data_ + size_);
-  }
-  if (data_) ::munmap(data_, static_cast<size_t>(size_));
-  if (fd_ >= 0) ::close(fd_);
-}
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat info;
@@ -172,6 +132,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   } else {
     remove_leftovers(path_);
     temp_ = path_.string() + std::string(temp_suffix) + random_digits();
+    const Uninterrupted whole;
     remember(temp_.string());
     fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ >= 0) ::flock(fd_, LOCK_EX | LOCK_NB);  // where locks do not work, leftovers stay
@@ -212,12 +173,9 @@ void AtomicFile::close() {
 
 void AtomicFile::commit_together(std::initializer_list<AtomicFile*> files) {
   for (AtomicFile* f : files) f->close();
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::sigdelset(&all, SIGBUS);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = 0;
   std::string where;
+  const Uninterrupted whole;
   for (AtomicFile* f : files) {
     if (f->temp_ != f->path_ && ::rename(f->temp_.c_str(), f->path_.c_str()) != 0) {
       error = errno;
@@ -227,7 +185,6 @@ void AtomicFile::commit_together(std::initializer_list<AtomicFile*> files) {
     f->fd_ = gone;
     if (f->temp_ != f->path_) forget(f->temp_.string());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error) fail("{}: cannot write: {}", where, reason(error));
 }
 

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "smelt/error.h"
 
 namespace smelt {
@@ -111,6 +114,35 @@ TEST_F(File, is_removed_when_the_process_is_interrupted) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_EQ(entries(), 0u);
+}
+
+/// The system gives a signal to any thread that has not put it off.
+TEST_F(File, two_are_of_one_time_when_a_signal_comes_to_another_thread) {
+  const fs::path plan = dir_ / "plan", data = dir_ / "data";
+  for (int times = 0; times < 100; ++times) {
+    const pid_t child = fork();
+    if (child == 0) {
+      clean_up_on_signals();
+      std::thread([] {
+        while (true) ::pause();
+      }).detach();
+      for (int i = 0;; ++i) {
+        AtomicFile first(data), second(plan);
+        first.write(std::to_string(i));
+        second.write(std::to_string(i));
+        AtomicFile::commit_together({&first, &second});
+      }
+    }
+    while (!fs::exists(plan)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(2000 + 97 * times));
+    ::kill(child, SIGINT);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+    ASSERT_EQ(read_text(plan), read_text(data)) << "end " << times;
+    ASSERT_EQ(entries(), 2u);
+    fs::remove(plan);
+  }
 }
 
 TEST_F(File, cache_folder_follows_the_variable) {

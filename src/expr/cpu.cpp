@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "expr/cpu/chains.h"
 #include "smelt/tensor.h"
 
@@ -15,8 +15,6 @@ namespace {
 constexpr int64_t cache_line = 64;
 constexpr int64_t working_set = 24 << 10;  // bytes of all blocks together: three quarters of a 32 KiB L1 cache
 constexpr int64_t shortest_block = 128, longest_block = 1024;
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 int width(DType t) { return bits(t) / 8 ? bits(t) / 8 : 1; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "expr/quantized.h"
 
 namespace smelt::expr {
 namespace {
@@ -32,41 +33,24 @@ class Finder {
  public:
   Finder(const Program& p, const ChainTable& table, const std::vector<int>& uses) : p_(p), table_(table), uses_(uses) {}
 
-  /// mul(cast(sub(cast(bytes), zero)), scale), or without the difference.
   std::optional<Chain> dequantizing(Ref root) const {
-    if (!is_call(root, Fn::mul) || at(root).type != DType::f32 || !is_call(at(root).args[0], Fn::cast)) return std::nullopt;
-    Chain c{Chain::Kind::dequantize, at(at(root).args[0]).args[0], -1, at(root).args[1], {at(root).args[0]}};
-    if (is_call(c.from, Fn::sub) && at(c.from).type == DType::i32 && is_call(at(c.from).args[0], Fn::cast)) {
-      c.inside.insert(c.inside.end(), {c.from, at(c.from).args[0]});
-      c.zero = at(c.from).args[1];
-      c.from = at(at(c.from).args[0]).args[0];
-    }
+    auto d = dequantize_parts(p_, root);
+    if (!d) return std::nullopt;
+    Chain c{Chain::Kind::dequantize, d->q, d->zero, d->scale, std::move(d->inside)};
     c.fn = table_.dequantize[type_index(p_.type(c.from))];
     return c.fn && alone(c) ? std::optional(c) : std::nullopt;
   }
 
-  /// cast(clip(add(round(div(x, scale)), zero), the type's limits)), or without the sum.
+  /// To the limits of the type, of a quotient.
   std::optional<Chain> quantizing(Ref root) const {
+    auto q = quantize_parts(p_, root);
+    if (!q || q->scale < 0) return std::nullopt;
     const DType to = at(root).type;
-    if (!is_call(root, Fn::cast) || !is_integer(to) || !table_.quantize[type_index(to)]) return std::nullopt;
-    const Ref clip = at(root).args[0];
-    if (!is_call(clip, Fn::clip) || p_.type(clip) != DType::f32) return std::nullopt;
     const double low = is_signed(to) ? -std::ldexp(1, bits(to) - 1) : 0, high = low + std::ldexp(1, bits(to)) - 1;
-    if (!is_number(at(clip).args[1], low) || !is_number(at(clip).args[2], high)) return std::nullopt;
-    Chain c{Chain::Kind::quantize, -1, -1, -1, {clip}};
-    Ref round = at(clip).args[0];
-    if (is_call(round, Fn::add)) {
-      c.inside.push_back(round);
-      c.zero = at(round).args[1];
-      round = at(round).args[0];
-    }
-    if (!is_call(round, Fn::round) || !is_call(at(round).args[0], Fn::div)) return std::nullopt;
-    const Ref quotient = at(round).args[0];
-    c.inside.insert(c.inside.end(), {round, quotient});
-    c.from = at(quotient).args[0];
-    c.scale = at(quotient).args[1];
-    if (!alone(c)) return std::nullopt;
+    if (!is_number(q->low, low) || !is_number(q->high, high)) return std::nullopt;
+    Chain c{Chain::Kind::quantize, q->x, q->zero, q->scale, std::move(q->inside)};
     c.fn = table_.quantize[type_index(to)];
+    if (!c.fn || !alone(c)) return std::nullopt;
     const BlockFn by_one = table_.quantize_by_one[type_index(to)];
     if (by_one && is_plain(c)) c.kind = Chain::Kind::quantize_by_one, c.fn = by_one;
     return c;
@@ -79,23 +63,24 @@ class Finder {
     const bool product = is_call(c->from, Fn::mul);
     if (!product && !is_call(c->from, Fn::add)) return std::nullopt;
     Ref sides[2] = {at(c->from).args[0], at(c->from).args[1]};
-    std::optional<Chain> bytes[2];
-    for (int k = 0; k < 2; ++k) bytes[k] = bytes_of(sides[k], at(root).type);
-    if (!bytes[0]) std::swap(bytes[0], bytes[1]), std::swap(sides[0], sides[1]);
-    if (!bytes[0]) return std::nullopt;
+    std::optional<Chain> first = bytes_of(sides[0], at(root).type), second = bytes_of(sides[1], at(root).type);
+    if (!first) std::swap(first, second), std::swap(sides[0], sides[1]);
+    if (!first) return std::nullopt;
     c->kind = Chain::Kind::combine;
-    c->fn = table_.combine[product][bytes[1].has_value()][type_index(at(root).type)];
+    c->fn = table_.combine[product][second.has_value()][type_index(at(root).type)];
     c->numbers.divisor = static_cast<float>(at(c->scale).value);
     c->numbers.shift = static_cast<float>(number(c->zero));
     c->inside.push_back(c->from);
-    for (int k = 0; k < 2 && bytes[k]; ++k) {
-      c->numbers.zero[k] = static_cast<float>(number(bytes[k]->zero));
-      c->numbers.scale[k] = static_cast<float>(number(bytes[k]->scale));
+    const auto take_in = [&](int k, const Chain& bytes) {
+      c->numbers.zero[k] = static_cast<float>(number(bytes.zero));
+      c->numbers.scale[k] = static_cast<float>(number(bytes.scale));
       c->inside.push_back(sides[k]);
-      c->inside.insert(c->inside.end(), bytes[k]->inside.begin(), bytes[k]->inside.end());
-    }
-    c->from = bytes[0]->from;
-    c->other = bytes[1] ? bytes[1]->from : sides[1];
+      c->inside.insert(c->inside.end(), bytes.inside.begin(), bytes.inside.end());
+    };
+    take_in(0, *first);
+    if (second) take_in(1, *second);
+    c->from = first->from;
+    c->other = second ? second->from : sides[1];
     return c;
   }
 

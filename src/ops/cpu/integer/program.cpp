@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "expr/cpu.h"
+#include "expr/quantized.h"
 
 namespace smelt::ops::integer {
 namespace {
@@ -22,53 +23,35 @@ std::optional<double> constant(const Program& p, Ref r) {
 }  // namespace
 
 std::optional<QuantizeStep> as_quantize_step(const Program& p, Ref r) {
-  const Instruction& cast = at(p, r);
-  if (cast.fn != Fn::cast || !is_byte(cast.type)) return std::nullopt;
-  const Instruction& clip = at(p, cast.args[0]);
-  if (clip.fn != Fn::clip || clip.type != DType::f32) return std::nullopt;
-  const auto low = constant(p, clip.args[1]), high = constant(p, clip.args[2]);
-  const Instruction& add = at(p, clip.args[0]);
-  if (!low || !high || add.fn != Fn::add) return std::nullopt;
-  const auto zero = constant(p, add.args[1]);
-  const Instruction& round = at(p, add.args[0]);
-  const double smallest = cast.type == DType::u8 ? 0 : -128;
-  if (!zero || round.fn != Fn::round || *low < smallest || *high > smallest + 255 || *low > *high) return std::nullopt;
+  const auto parts = expr::quantize_parts(p, r);
+  if (!parts || parts->zero < 0 || !is_byte(p.type(r))) return std::nullopt;
+  const auto low = constant(p, parts->low), high = constant(p, parts->high), zero = constant(p, parts->zero);
+  const double smallest = p.type(r) == DType::u8 ? 0 : -128;
+  if (!low || !high || !zero || *low < smallest || *high > smallest + 255 || *low > *high) return std::nullopt;
   for (double whole : {*low, *high, *zero})
     if (whole != static_cast<int>(whole)) return std::nullopt;
   QuantizeStep q;
   q.zero = static_cast<int32_t>(*zero);
   q.low = static_cast<float>(*low - *zero);
   q.high = static_cast<float>(*high - *zero);
-  q.x = round.args[0];
-  if (const Instruction& div = at(p, q.x); div.fn == Fn::div) {
-    if (const auto scale = constant(p, div.args[1])) {
-      q.divisor = static_cast<float>(*scale);
-      q.x = div.args[0];
-      // Neither it nor its inverse overflows or is denormal.
-      if (!(q.divisor > 1e-30f) || !(q.divisor < 1e30f)) return std::nullopt;
-    }
+  q.x = parts->x;
+  if (parts->scale < 0) return q;
+  const auto scale = constant(p, parts->scale);
+  if (!scale) {
+    q.x = parts->inside.back();  // the quotient
+    return q;
   }
-  return q;
+  q.divisor = static_cast<float>(*scale);
+  // Neither it nor its inverse overflows or is denormal.
+  return q.divisor > 1e-30f && q.divisor < 1e30f ? std::optional(q) : std::nullopt;
 }
 
 std::optional<DequantizeStep> as_dequantize_step(const Program& p, Ref r) {
-  const Instruction& mul = at(p, r);
-  if (mul.fn != Fn::mul || mul.type != DType::f32) return std::nullopt;
-  const auto scale = constant(p, mul.args[1]);
-  const Instruction& cast = at(p, mul.args[0]);
-  if (!scale || cast.fn != Fn::cast) return std::nullopt;
-  DequantizeStep d;
-  d.scale = static_cast<float>(*scale);
-  d.q = cast.args[0];
-  if (const Instruction& sub = at(p, d.q); sub.fn == Fn::sub && sub.type == DType::i32) {
-    const auto zero = constant(p, sub.args[1]);
-    if (!zero) return std::nullopt;
-    d.zero = static_cast<int32_t>(*zero);
-    d.q = sub.args[0];
-  }
-  if (const Instruction& widen = at(p, d.q); widen.fn == Fn::cast && widen.type == DType::i32) d.q = widen.args[0];
-  if (!is_byte(at(p, d.q).type)) return std::nullopt;
-  return d;
+  const auto parts = expr::dequantize_parts(p, r);
+  if (!parts || !is_byte(p.type(parts->q))) return std::nullopt;
+  const auto scale = constant(p, parts->scale), zero = parts->zero < 0 ? std::optional(0.0) : constant(p, parts->zero);
+  if (!scale || !zero) return std::nullopt;
+  return DequantizeStep{parts->q, static_cast<int32_t>(*zero), static_cast<float>(*scale)};
 }
 
 std::optional<std::array<uint8_t, 256>> table_between(const Program& p, Ref from, Ref to) {

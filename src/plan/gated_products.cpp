@@ -91,9 +91,8 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
     ops::Offer offer;
   };
   std::vector<Priced> all;  // one, the gate, up
-  for (const Step* step : {&one, &gate, &up})
-    all.push_back(
-        {bound_node(s, *step, &context.weights), step == &one ? offer_if_any(s, one, context) : offer_of(s, *step, context)});
+  all.push_back({bound_node(s, one, &context.weights), offer_if_any(s, one, context)});
+  for (const Step* step : {&gate, &up}) all.push_back({bound_node(s, *step, &context.weights), offer_of(s, *step, context)});
   const std::string entry = fmt::format("gate {}", gate.node->name);
   Decision d;
   if (all[0].offer.candidates.empty()) {

@@ -39,6 +39,17 @@ double warm_up_together(Execution& a, Execution& b, double at_least_ms) {
 constexpr int most_rounds = 10;
 constexpr double long_pair_ms = 100;  // longer runs depend little on where memory lies, and new executions cost too much
 
+/// Whole runs by the host's clock, after some that bring it back into place: a recording's first launches behind another's, and
+/// behind steps that were launched one by one, take longer.
+void time_runs(Execution& execution, std::vector<double>& us) {
+  constexpr int warm = 3, times = 5;
+  for (int i = 0; i < warm + times; ++i) {
+    const auto t = Clock::now();
+    execution.run();
+    if (i >= warm) us.push_back(1e3 * ms_between(t, Clock::now()));
+  }
+}
+
 }  // namespace
 
 BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options) {
@@ -78,21 +89,6 @@ BenchResult bench(const MakeExecution& before, const MakeExecution& after, const
   r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms, ends);
   return r;
 }
-
-namespace {
-
-/// Whole runs by the host's clock, after some that bring it back into place: a recording's first launches behind another's, and
-/// behind steps that were launched one by one, take longer.
-void time_runs(Execution& execution, std::vector<double>& us) {
-  constexpr int warm = 3, times = 5;
-  for (int i = 0; i < warm + times; ++i) {
-    const auto t = Clock::now();
-    execution.run();
-    if (i >= warm) us.push_back(1e3 * ms_between(t, Clock::now()));
-  }
-}
-
-}  // namespace
 
 CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds) {
   // Copies of the host's memory take a third more or less from one moment to another: short runs are timed over half a second.

@@ -61,7 +61,7 @@ void offer_trilu(const BoundNode& b, const Machine& machine, Offer& offer) {
         const char* x = static_cast<const char*>(m.inputs[0]) + row * columns * size;
         char* y = static_cast<char*>(m.outputs[0]) + row * columns * size;
         if (first > 0) std::memset(y, 0, static_cast<size_t>(first * size));  // of short rows calls are what costs
-        if (last > first) std::memcpy(y + first * size, x + first * size, static_cast<size_t>((last - first) * size));
+        if (y != x && last > first) std::memcpy(y + first * size, x + first * size, static_cast<size_t>((last - first) * size));
         if (last < columns) std::memset(y + last * size, 0, static_cast<size_t>((columns - last) * size));
       }
     });

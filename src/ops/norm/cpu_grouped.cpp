@@ -34,9 +34,7 @@ class GroupedKernel final : public Kernel {
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
     const auto moments = [&](int64_t r, int64_t from, int64_t n) {
-      Moments m;
-      row_->moments(x + (r * width_ + from) * bytes_, n, true, &m.mean, &m.variance);
-      return m;
+      return moments_of(*row_, x + (r * width_ + from) * bytes_, n, true);
     };
     const int64_t per_parameter = channels_ / parameters_;  // channels that share one: all of a group's before opset 21
     rows_.run(memory, moments, [&](int64_t r, int64_t from, int64_t n, const Moments& m) {

@@ -75,9 +75,7 @@ class RowNormKernel final : public Kernel {
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
     const auto moments = [&](int64_t r, int64_t from, int64_t n) {
-      Moments m;
-      row_->moments(x + (views_.offset(r, 0) + from) * bytes_, n, p_.centre, &m.mean, &m.variance);
-      return m;
+      return moments_of(*row_, x + (views_.offset(r, 0) + from) * bytes_, n, p_.centre);
     };
     rows_.run(memory + 2 * row_bytes(), moments, [&](int64_t r, int64_t from, int64_t n, const Moments& m) {
       const double inverse = 1 / std::sqrt(m.variance + p_.epsilon);

@@ -17,11 +17,17 @@ bool is_lrn(const Node& n) { return n.is("LRN"); }
 
 void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const bool plain = offer_plain_norm_rows(b, machine, offer);
-  if (const auto why = norm_unknown(b)) return plain ? void() : offer.refuse("cpu", *why);
-  if (const auto why = norm_rows_apart(b)) return plain ? void() : offer.refuse("cpu", *why);
-  const NormParts p(b);
-  if (p.mean != NormParts::none || p.inverse != NormParts::none)
-    return plain ? void() : offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
+  std::optional<Refusal> why = norm_unknown(b);
+  if (!why) why = norm_rows_apart(b);
+  if (!why) {
+    const NormParts p(b);
+    if (p.mean != NormParts::none || p.inverse != NormParts::none)
+      why = refuse(Reason::unsupported, "the mean or the deviation is an output too");
+  }
+  if (why) {
+    if (!plain) offer.refuse("cpu", *why);
+    return;
+  }
   if (!plain) offer_norm_rows(b, machine, offer);
   offer_norm_onednn(b, machine, offer);
 }

@@ -13,6 +13,13 @@ namespace smelt::ops {
 /// The functions for f32, f16, bf16 and f64; null for other types.
 const NormRow* norm_row(DType t);
 
+/// The moments of n elements; about 0 unless `centre`.
+inline Moments moments_of(const NormRow& row, const void* x, int64_t n, bool centre) {
+  Moments m;
+  row.moments(x, n, centre, &m.mean, &m.variance);
+  return m;
+}
+
 /// Rows of `width` elements in two steps: a row's moments, then what is written of it. Where there are fewer rows than threads a row
 /// is cut into pieces, whose moments are put together.
 class RowPasses {

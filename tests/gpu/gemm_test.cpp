@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "gpu_trial.h"
 #include "ops/matmul/cuda_offer.h"
+#include "product_trial.h"
 
 namespace smelt::ops {
 namespace {
@@ -38,28 +38,14 @@ Shape result_shape(const Gemm& g) {
 
 Trial trial(const Gemm& g) {
   Trial t;
-  t.node.domain = smelt_domain;
-  t.node.op = "MatMul";
-  if (g.trans_a) t.node.attrs["transA"] = int64_t{1};
-  if (g.trans_b) t.node.attrs["transB"] = int64_t{1};
+  const DType out = begin_product(t, g);
   if (g.alpha != 1) t.node.attrs["alpha"] = static_cast<float>(g.alpha);
-  t.add(random_tensor(g.type, g.a, 1, -1, 1), false);
-  t.add(random_tensor(g.type, g.b, 2, -1, 1), false);
-  for (const Tensor& o : g.operands) t.add(o, false);
-  DType out = g.type;
-  if (!g.program.empty()) {
-    t.node.program = expr::Program::parse(g.program);
-    out = t.node.program->type(t.node.program->outputs()[0]);
-  }
   t.result(out, result_shape(g));
   return t;
 }
 
-/// Sums of k products of numbers within ±1, in float, rounded to the result's type; the reference's are rounded too, so that they
-/// differ by one unit in the last place where a sum lies near the middle of two.
 double tolerance(DType type, int64_t k, bool tf32 = false) {
-  const double last = type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
-  return last + (tf32 ? 1.0 / 1024 : 4e-7) * std::sqrt(static_cast<double>(k) + 1);
+  return product_tolerance(type, tf32 ? off_in_tf32 : off_in_float, k);
 }
 
 int64_t depth(const Gemm& g) { return g.a.size() == 1 || !g.trans_a ? g.a.back() : g.a[g.a.size() - 2]; }

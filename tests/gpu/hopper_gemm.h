@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "gpu_trial.h"
 #include "ops/matmul/cuda_hopper.h"
+#include "product_trial.h"
 
 namespace smelt::ops::hopper {
 
@@ -24,32 +24,16 @@ struct Product {
 
 inline Trial trial(const Product& g) {
   Trial t;
-  t.node.domain = smelt_domain;
-  t.node.op = "MatMul";
-  if (g.trans_a) t.node.attrs["transA"] = int64_t{1};
-  if (g.trans_b) t.node.attrs["transB"] = int64_t{1};
-  t.add(random_tensor(g.type, g.a, 1, -1, 1), false);
-  t.add(random_tensor(g.type, g.b, 2, -1, 1), false);
-  for (const Tensor& o : g.operands) t.add(o, false);
-  DType out = g.type;
-  if (!g.program.empty()) {
-    t.node.program = expr::Program::parse(g.program);
-    out = t.node.program->type(t.node.program->outputs()[0]);
-  }
+  const DType out = begin_product(t, g);
   t.result(out, g.y);
   t.bound.node = &t.node;
   return t;
 }
 
-/// As tests/gpu/gemm_test.cpp has it: sums in float, and one unit in the last place of the result's type.
+/// Floats are multiplied as tf32; tensor cores add products of 8-bit floats with some 14 bits.
 inline double tolerance(DType type, DType of_operands, int64_t k) {
-  return (type == DType::f32   ? 0
-          : type == DType::f16 ? 1.0 / 1024
-                               : 1.0 / 128) +
-         (of_operands == DType::f32        ? 1.0 / 1024
-          : of_operands == DType::f8e4m3fn ? 1.0 / 4096  // tensor cores add them with some 14 bits
-                                           : 4e-7) *
-             std::sqrt(static_cast<double>(k) + 1);
+  const double each = of_operands == DType::f32 ? off_in_tf32 : of_operands == DType::f8e4m3fn ? 1.0 / 4096 : off_in_float;
+  return product_tolerance(type, each, k);
 }
 
 /// Floats may be rounded to tf32.

@@ -28,12 +28,7 @@ Trial trial(const Norm& n, uint32_t seed) {
   t.add(n.gamma ? random_tensor(n.parameters, row, seed + 2, 0.5, 1.5) : Tensor(), false);
   t.add(n.beta ? random_tensor(n.parameters, row, seed + 3, -1, 1) : Tensor(), false);
   for (const Tensor& o : n.operands) t.add(o, false);
-  DType out = n.type;
-  if (!n.program.empty()) {
-    t.node.program = expr::Program::parse(n.program);
-    out = t.node.program->type(t.node.program->outputs()[0]);
-  }
-  t.result(out, n.shape);
+  t.result(t.compute(n.program, n.type), n.shape);
   if (n.sum) t.result(n.type, n.shape);
   return t;
 }

@@ -35,6 +35,12 @@ struct Trial {
     inputs.push_back(std::move(value));
     return inputs.size() - 1;
   }
+  /// Gives the node a program, unless it is empty. Returns the type of its first result; without one, `type`.
+  DType compute(const std::string& program, DType type) {
+    if (program.empty()) return type;
+    node.program = expr::Program::parse(program);
+    return node.program->type(node.program->outputs()[0]);
+  }
   void result(DType type, Shape shape, Layout layout = Layout::plain) {
     bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
     node.outputs.push_back(static_cast<ValueId>(100 + bound.outputs.size()));

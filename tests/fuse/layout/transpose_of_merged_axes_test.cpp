@@ -4,11 +4,15 @@
 namespace smelt::fuse {
 namespace {
 
+/// x of 320 elements, its leading axes merged to [8, 5, 8], the last two swapped.
+ValueId merged_and_swapped(Builder& b, const SymShape& x, const std::vector<int64_t>& shape) {
+  const ValueId merged = b.node("merge", "Reshape", {b.input("x", x), b.ints(shape)}, {8, 5, 8});
+  return b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+}
+
 TEST(TransposeOfMergedAxes, becomes_a_transpose_of_the_last_two_axes) {
   Builder b;
-  ValueId x = b.input("x", {2, 4, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  const ValueId swapped = merged_and_swapped(b, {2, 4, 5, 8}, {-1, 5, 8});
   b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
   EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
   EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{0, 1, 3, 2}));
@@ -17,9 +21,7 @@ TEST(TransposeOfMergedAxes, becomes_a_transpose_of_the_last_two_axes) {
 
 TEST(TransposeOfMergedAxes, keeps_one_reshape_when_the_leading_axes_come_out_otherwise) {
   Builder b;
-  ValueId x = b.input("x", {2, 2, 2, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({8, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  const ValueId swapped = merged_and_swapped(b, {2, 2, 2, 5, 8}, {8, 5, 8});
   b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
   EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
   EXPECT_EQ(count(b.g, "Reshape"), 1u);
@@ -58,9 +60,7 @@ TEST(TransposeOfMergedAxes, survives_declared_shapes_of_fewer_than_two_axes) {
 
 TEST(TransposeOfMergedAxes, stays_apart_when_the_transpose_has_another_reader) {
   Builder b;
-  ValueId x = b.input("x", {2, 4, 5, 8});
-  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
-  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  const ValueId swapped = merged_and_swapped(b, {2, 4, 5, 8}, {-1, 5, 8});
   b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
   b.output(b.node("z", "Neg", {swapped}, {8, 8, 5}));
   EXPECT_EQ(rejection(run_only(b.g, "transpose_of_merged_axes"), "transpose_of_merged_axes"), "extra_reader");

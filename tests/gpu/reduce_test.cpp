@@ -123,5 +123,27 @@ TEST_F(GpuReduce, programs_before_and_after) {
   expect(std::move(t), tolerance(DType::f16));
 }
 
+TEST_F(GpuReduce, bytes_to_bytes) {
+  for (const Layout layout : {Layout::plain, Layout::nhwc})
+    for (const Shape& shape : {Shape{1, 72, 8, 16}, {3, 960, 8, 8}, {2, 5, 4, 2}}) {  // sums and means are exact
+      Trial t;
+      t.node.domain = smelt_domain;
+      t.node.op = "Reduce";
+      t.node.attrs["kind"] = std::string("mean");
+      t.node.attrs["axes"] = std::vector<int64_t>{2, 3};
+      t.node.attrs["keepdims"] = int64_t{1};
+      t.node.attrs["inputs_before"] = int64_t{1};
+      t.node.attrs["post"] = std::string(
+          "(in0:f32) { %1 = const(0.3):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; %4 = const(9):f32; %5 = add(%3, %4):f32; "
+          "%6 = const(0):f32; %7 = const(255):f32; %8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8; return %9 }");
+      t.node.program = expr::Program::parse(
+          "(in0:u8) { %1 = cast(in0):f32; %2 = const(3):f32; %3 = sub(%1, %2):f32; %4 = const(0.5):f32; "
+          "%5 = mul(%3, %4):f32; return %5 }");
+      t.add(random_tensor(DType::u8, shape, 1, 0, 255), false, layout);
+      t.result(DType::u8, {shape[0], shape[1], 1, 1});
+      expect(std::move(t), 0);
+    }
+}
+
 }  // namespace
 }  // namespace smelt::ops

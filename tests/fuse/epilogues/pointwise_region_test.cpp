@@ -43,6 +43,36 @@ TEST(PointwiseRegion, takes_mixed_types_with_casts) {
   EXPECT_EQ(b.g.live_nodes(), 1u);
 }
 
+/// x by a gate of bytes, one for each of the axis in the middle; `readers` of its numbers.
+struct Gated : Region {
+  ValueId gate;
+  explicit Gated(const SymShape& of_gate = {2, 3, 1}) {
+    gate = node("d", "DequantizeLinear", {input("bytes", of_gate, DType::u8), scalar(0.01), scalar(5, DType::u8)}, of_gate);
+    output(at("y", "Abs", {at("mul", "Mul", {x, gate})}));
+  }
+};
+
+TEST(PointwiseRegion, reads_bytes_that_are_spread_as_bytes) {
+  Gated b;
+  EXPECT_EQ(matches(b.fuse(), "pointwise_region"), 1u);
+  EXPECT_EQ(b.g.live_nodes(), 1u);
+  EXPECT_EQ(b.g.value(only(b.g, "Pointwise").in(0)).type, DType::u8);
+}
+
+TEST(PointwiseRegion, does_not_spread_bytes_whose_numbers_are_read_elsewhere) {
+  Gated b;
+  b.output(b.node("soft", "Softmax", {b.gate}, {2, 3, 1}));
+  EXPECT_EQ(matches(b.fuse(), "pointwise_region"), 2u);
+  Gated as_output;
+  as_output.output(as_output.gate);
+  EXPECT_EQ(matches(as_output.fuse(), "pointwise_region"), 2u);
+}
+
+TEST(PointwiseRegion, does_not_spread_bytes_of_a_lower_rank) {
+  Gated b({3, 1});
+  EXPECT_EQ(matches(b.fuse(), "pointwise_region"), 2u);
+}
+
 TEST(PointwiseRegion, takes_a_node_of_its_own) {
   Region b;
   b.output(b.at("y", "Erf", {b.x}));

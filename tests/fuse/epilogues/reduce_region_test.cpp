@@ -59,6 +59,17 @@ TEST(ReduceRegion, takes_a_pooling_over_an_image_of_bytes_alone) {
   }
 }
 
+TEST(ReduceRegion, quantises_what_it_gives) {
+  for (const DType bits : {DType::u8, DType::i8}) {
+    Reduction b;
+    const ValueId q = b.node("q", "QuantizeLinear", {b.reduce(b.x), b.scalar(0.02), b.scalar(3, bits)}, reduced, bits);
+    b.output(b.node("y", "Transpose", {q}, {4, 1, 2}, bits, {{"perm", std::vector<int64_t>{2, 1, 0}}}));
+    EXPECT_EQ(matches(b.fuse(), "reduce_region"), 1u);
+    EXPECT_EQ(b.g.live_nodes(), 2u);
+    EXPECT_EQ(b.g.value(only(b.g, "Reduce").out()).type, bits);
+  }
+}
+
 TEST(ReduceRegion, leaves_a_value_with_another_reader_outside) {
   Reduction b;
   ValueId e = b.full("exp", "Exp", {b.x});

@@ -1,4 +1,5 @@
-// Before   pointwise nodes whose results have the same shape, connected by values
+// Before   pointwise nodes whose results have the same shape, connected by values; with them a DequantizeLinear with one scale whose
+//          smaller result they alone read, spread over their shape (the gates of a squeeze-and-excite block)
 // After    one ai.smelt.Pointwise; values that are read outside are its outputs
 // Unless   a node is not pointwise
 //          the result is shape arithmetic, which runs on the host
@@ -23,6 +24,23 @@ constexpr size_t most_readers = 64;  // of one value, that may join its region
 
 /// Vectors and scalars of integers and truth values are the arithmetic of shapes and indices.
 bool is_shape_arithmetic(const Graph& g, ValueId v) { return !is_float(g.value(v).type) && rank(g, v) <= 1; }
+
+/// Whether n makes numbers of bytes with one scale, a few that are spread over `shape`: cheaper where they are read than written.
+bool spreads_bytes(const Graph& g, NodeId n, const Extents& shape) {
+  const Node& node = g.node(n);
+  if (!node.is("DequantizeLinear") || g.is_output(node.out()) || !is_pointwise(g, n)) return false;
+  const auto own = extents(g, node.out());
+  return own && own->size() == shape.size() && *own != shape && broadcasts_to(*own, shape);
+}
+
+/// Whether one node reads what n makes of bytes, pointwise and spread over a larger shape: it belongs to that one's region.
+bool belongs_to_larger(const Graph& g, NodeId n) {
+  if (!g.node(n).is("DequantizeLinear")) return false;
+  const NodeId reader = g.only_reader(g.node(n).out());
+  if (reader == NodeId::none || !is_pointwise(g, reader)) return false;
+  const auto larger = extents(g, g.node(reader).out());
+  return larger && spreads_bytes(g, n, *larger);
+}
 
 class Region {
  public:
@@ -85,8 +103,15 @@ class Region {
     });
   }
 
+  /// All that read n's result are in the region already.
+  bool is_read_inside(NodeId n) const {
+    return std::ranges::all_of(g_.readers(g_.node(n).out()), [&](const Use& u) { return inside(u.node); });
+  }
+
   bool fits(NodeId n) {
-    if (!may_fit(n)) {
+    if (spreads_bytes(g_, n, shape_)) {
+      if (!is_read_inside(n)) return false;  // not yet
+    } else if (!may_fit(n)) {
       never_.insert(n);
       return false;
     }
@@ -139,7 +164,7 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   const Node& n = g.node(seed);
   if (!is_pointwise(g, seed)) return NotHere{};
   const ValueId y = n.out();
-  if (n.is("Identity")) return NotHere{};
+  if (n.is("Identity") || belongs_to_larger(g, seed)) return NotHere{};
   const std::optional<Extents> shape = extents(g, y);
   if (!shape) return refuse(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
   if (is_shape_arithmetic(g, y))

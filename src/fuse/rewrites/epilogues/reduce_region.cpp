@@ -1,5 +1,6 @@
 // Before   pointwise nodes, a reduction (ReduceSum, Mean, Max, Min, Prod, SumSquare, L2), pointwise nodes over its result; a
-//          GlobalAveragePool or GlobalMaxPool where what is before it reads bytes: they are not written as floats first
+//          GlobalAveragePool or GlobalMaxPool where what is before it reads bytes: they are not written as floats first;
+//          nodes behind may quantise
 // After    one ai.smelt.Reduce: the nodes before as its program, those behind as its `post`
 // Unless   the axes are computed, or all axes are meant and the rank is not known
 //          the type is not a float
@@ -97,7 +98,9 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   const auto is_bytes = [&](ValueId v) { return bits(g.value(v).type) == 8; };
   if (!pool.empty() && std::ranges::none_of(before.operands, is_bytes)) return NotHere{};  // the pooling's own kernels
   const Base base{y, expr::conversion(accumulator(type), g.value(y).type), {}};
-  const Epilogue after = absorb(g, base);
+  EpilogueLimits limits;
+  limits.bytes = true;  // what is quantised is not written as floats first
+  const Epilogue after = absorb(g, base, limits);
 
   Node fused = fused_node("Reduce", before.operands, {after.result});
   fused.inputs.insert(fused.inputs.end(), after.composition.operands.begin(), after.composition.operands.end());

@@ -29,7 +29,8 @@ class Slices {
     if (step.kind == StepKind::concat) return true;
     if (step.kind != StepKind::kernel) return false;
     const Node& n = *step.node;
-    if (is_reorder(n) || (!on_gpu_ && is_part(n)) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step, on_gpu_))
+    if (is_reorder(n) || (on_gpu_ ? is_block_move(n) : is_part(n)) || ops::is_elementwise(n) || is_resize(n) ||
+        is_image_pool(s_, step, on_gpu_))
       return true;
     if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
     if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)

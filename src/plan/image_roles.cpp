@@ -105,7 +105,7 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
   const bool images_out =
       std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
   const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) ||
-                          (on_gpu ? is_instance_norm(step) : is_softmax(s, step));
+                          (on_gpu ? is_instance_norm(step) || is_block_move(*step.node) : is_softmax(s, step));
   return images_out && either_way ? Role::follows : Role::plain;
 }
 

@@ -139,5 +139,23 @@ TEST_F(GpuGenerate, ranges_fills_tiles_and_blocks) {
                       {{"batch_axis", batch}, {"time_axis", 1 - batch}}));
 }
 
+TEST_F(GpuGenerate, blocks_of_channels_last_images_and_of_slices) {
+  const auto lie = [&](Trial t, int64_t pitch) {
+    t.bound.inputs[0].layout = t.bound.outputs[0].layout = Layout::nhwc;
+    const Shape& y = t.bound.outputs[0].shape;
+    if (pitch > 0) t.bound.outputs[0].strides = {y[2] * y[3] * pitch, 1, y[3] * pitch, pitch};
+    expect(std::move(t));
+  };
+  for (const DType type : {DType::u8, DType::f16, DType::f32})
+    for (const int64_t channels : {3, 16, 24, 64})
+      for (const char* mode : {"DCR", "CRD"})
+        for (const int64_t pitch : {int64_t{0}, 2 * channels})
+          lie(node_trial("DepthToSpace", {random_tensor(type, {2, 4 * channels, 5, 6}, 1, 0, 100)},
+                         {{"blocksize", int64_t{2}}, {"mode", std::string(mode)}}),
+              pitch);
+  lie(node_trial("SpaceToDepth", {random_tensor(DType::u8, {2, 16, 8, 12}, 1, 0, 100)}, {{"blocksize", int64_t{4}}}), 0);
+  lie(node_trial("Tile", {random_tensor(DType::u8, {2, 16, 3, 5}, 1, 0, 100), Tensor::of<int64_t>({4}, {1, 2, 1, 3})}), 0);
+}
+
 }  // namespace
 }  // namespace smelt::ops

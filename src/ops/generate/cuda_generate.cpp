@@ -113,9 +113,10 @@ void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
        }});
 }
 
+/// In any layout, with any strides.
 std::vector<StridedMove> moves_of(const BoundNode& b) {
   const Shape &x = b.inputs[0].shape, &y = b.outputs[0].shape;
-  const Shape in = strides(x), out = strides(y);
+  const Shape in = memory_strides(b.inputs[0]), out = memory_strides(b.outputs[0]);
   StridedMove m;
   if (b.node->op == "Tile") {
     for (size_t a = 0; a < x.size(); ++a) {
@@ -141,11 +142,12 @@ std::vector<StridedMove> moves_of(const BoundNode& b) {
 
 void offer_generate_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
-  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
+  const std::string& op = b.node->op;
+  const bool moves = op == "Tile" || op == "DepthToSpace" || op == "SpaceToDepth";
+  if (const auto why = rejects_layouts(b); why && !moves) return offer.refuse("cuda", *why);
   const DType type = b.outputs[0].type;
   if (bits(type) < 8 || moved_type(element_bytes(type)).empty())
     return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
-  const std::string& op = b.node->op;
   if (op == "Trilu") return offer_trilu(b, gpu, offer);
   if (op == "EyeLike") return offer_eye(b, gpu, offer);
   if (op == "OneHot") return offer_one_hot(b, gpu, offer);

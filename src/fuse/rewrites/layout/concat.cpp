@@ -17,8 +17,8 @@ bool has_body(const Node& n) { return n.domain == onnx_domain && is_one_of(n, {"
 
 /// Operators whose kernels write an output, and read an input, with a gap after each outer slice.
 bool takes_rows_apart(const Node& n) {
-  return is_one_of(n,
-                   {"Conv", "ConvTranspose", "QLinearConv", "Resize", "Relu", "MaxPool", "AveragePool", "Pointwise", "Concat"});
+  return is_one_of(n, {"Conv", "ConvTranspose", "QLinearConv", "Resize", "Relu", "MaxPool", "AveragePool", "Pointwise", "Concat",
+                       "DepthToSpace"});
 }
 
 /// The product of the extents before the axis; nothing when one is not known.

@@ -261,8 +261,10 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
   const bool along_k = along_k_only(p);
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
-    // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
-    if (t.swap && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
+    // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them. Images have many: of the sizes that
+    // only the instruction's columns have, one may be what its multiprocessors want.
+    const bool of_images = p.image_bytes > 0 && !integers(p) && t.m >= 80 && !t.packed && p.m > t.m;
+    if (t.swap && !of_images && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
     if (!t.swap && p.m <= t.m / 2) continue;
     for (const bool transposed : {false, true}) {
       // Chunks of 64 columns are copied whole: a tile of others takes less where b's lines run along K.

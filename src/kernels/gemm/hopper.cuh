@@ -125,6 +125,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       const SameRows rows;
       typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, rows, g.m,
                                                                               g.n / products);
+      if constexpr (Plan::Operands::mapped) finish.store_by(g.y);
       finish.begin(tile.batch, row, column / products);
       multiply();
       finish.finish(sums);
@@ -144,6 +145,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
     }
     if constexpr (!Plan::persistent) break;
   }
+  if constexpr (in_registers) Plan::template Registers<Tile, decltype(args.epilogue)>::leave();
 }
 
 /// Bytes of dynamic shared memory; the ring begins at a multiple of 1024.
@@ -167,6 +169,11 @@ __device__ __forceinline__ void hopper_block(const WithEpilogue<Args, Epilogue>&
     if constexpr (!Tile::b_packed) ptx::prefetch_tensormap(&g.b);
     LeftLines<Tile, Args>::prefetch(args.args);
     Tile::initialize(ring);
+    if constexpr (Plan::Operands::mapped) {
+      constexpr int columns = Tile::columns / Plan::Operands::sums;
+      if constexpr (columns >= hopper_store_columns) ptx::prefetch_tensormap(g.y);
+      if constexpr (columns % hopper_store_columns != 0) ptx::prefetch_tensormap(g.y + 1);
+    }
   }
   // The warp that copies goes on at once, where it copies to this block alone.
   if constexpr (Tile::shares) meet_cluster();

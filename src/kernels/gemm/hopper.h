@@ -24,6 +24,8 @@ struct HopperTileConfig {
   bool b_packed;                         // b is no map: stages as shared memory has them lie one behind the other
 };
 
+constexpr int hopper_store_lines = 16, hopper_store_columns = 64;   // of a box of y
+
 /// How the sums of a tile become y (gemm/hopper_finish.cuh).
 enum class HopperFinishing {
   by_fours,        // through shared memory as floats
@@ -44,6 +46,7 @@ enum class HopperOperandKind {
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M
   TensorMap b;                           // [matrices, N, K], or [matrices, K, N]; b_packed: the address, tiles of columns
+  TensorMap y[2];                        // where results are stored by maps: boxes of (16, 64), and of the columns left of a tile
   void* partial;                         // (tile, split, TileM, TileN) floats, where K is split by memory
   u32* arrived;                          // (tile), 0 between launches
   u32 m, n, k;
@@ -54,7 +57,7 @@ struct HopperGemmArgs {
   u32 split_k;                           // steps of K of a split, whole tiles of them
   u32 b_ahead;                           // b is a constant, and its first stages come while the kernel before still runs
 };
-static_assert(sizeof(HopperGemmArgs) == 384);
+static_assert(sizeof(HopperGemmArgs) == 640);
 
 /// `batches`: which of their maps' matrices a and b are.
 template <int BatchRank> struct BatchedHopperArgs {

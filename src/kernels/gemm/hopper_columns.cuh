@@ -8,11 +8,12 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// How an epilogue's operands are read, one kind an operand, and how many parts of a team's results are staged at once. Whole: y's
-/// columns are a multiple of those of an access, so that one which begins inside lies inside. (With bounds, a vector that is loaded
-/// early is waited for early, to be taken apart.)
-template <int Buffers, bool Whole, HopperOperandKind... Kind> struct HopperStaging {
+/// How an epilogue's operands are read, one kind an operand, and how many parts of a team's results are staged at once. Mapped:
+/// results are stored by maps. Whole: y's columns are a multiple of those of an access, so that one which begins inside lies inside.
+/// (With bounds, a vector that is loaded early is waited for early, to be taken apart.)
+template <int Buffers, bool Mapped, bool Whole, HopperOperandKind... Kind> struct HopperStaging {
   static constexpr int buffers = Buffers;
+  static constexpr bool mapped = Mapped;
   static constexpr HopperOperandKind kinds[] = {Kind..., HopperOperandKind::each};
   static constexpr bool gated = ((Kind == HopperOperandKind::up) || ... || false);
   static constexpr int sums = gated ? 2 : 1;                                // of the products, for one column of y

@@ -34,6 +34,7 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
   __device__ __forceinline__ HopperLanes(const Epilogue& epilogue, char* memory, const typename Tile::Rows& rows, u32 m, u32 n)
       : Columns(epilogue, memory, rows, m, n) {}
 
+  static __device__ __forceinline__ void leave() {}
   /// Begins to copy what the tile at `row`, `column` needs.
   __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
     Columns::set(batch, row, column);

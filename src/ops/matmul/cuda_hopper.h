@@ -24,6 +24,7 @@ struct HopperConfig {
   int64_t stages = 0;
   kernels::HopperFinishing finishing = kernels::HopperFinishing::by_fours;
   int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
+  bool mapped = false;        // likewise: they are stored by tensor maps
   int64_t columns_bytes = 0;  // likewise: of operands of one value a column, for each group
   bool transposed = false;    // b, a constant, is kept with its lines along K
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
@@ -64,9 +65,10 @@ struct HopperConfig {
   /// Of a stage, what a block's own copies bring of it to it and its neighbours.
   int64_t brought_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
-  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b transposed) behind the tile, "a"
-  /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share ("+b4": four), "c4" instead of
-  /// "k4" where the splits are a cluster, "l256" at the end where windows slide.
+  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b
+  /// transposed) behind the tile, "a" behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share
+  /// ("+b4": four), "c4" instead of "k4" where the splits are a cluster, "l256" at the end where windows slide, "y" where results
+  /// are stored by tensor maps.
   std::string print() const;
 };
 

@@ -28,8 +28,9 @@ int64_t exchange_bytes(const HopperConfig& c) {
 }
 
 /// HopperFinish::bytes.
-int64_t staging_bytes(const HopperConfig& c) {
-  return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
+int64_t staging_bytes(const HopperConfig& c, int64_t before) {
+  const int64_t begin = c.mapped ? divide_up(before, 1024) * 1024 : before;
+  return begin - before + c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
 }
 
 /// SlidingTile::ring_bytes.
@@ -68,7 +69,7 @@ int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
   const int64_t ring =
       1024 + (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
   switch (finishing) {
-    case Finishing::in_registers: return ring + staging_bytes(*this);
+    case Finishing::in_registers: return ring + staging_bytes(*this, ring);
     case Finishing::side_by_side: return ring + groups * columns_bytes;
     case Finishing::split_by_cluster: return ring;
     case Finishing::by_fours:
@@ -81,13 +82,13 @@ std::string HopperConfig::print() const {
   const auto shared = [](std::string_view name, int64_t blocks) {
     return blocks == 1 ? "" : fmt::format(" +{}{}", name, blocks == 2 ? "" : std::to_string(blocks));
   };
-  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}{}", tile_m, tile_n, steps,
+  return fmt::format("{}x{}x{}{}{} g{}{}{}{}{} s{} b{}{} {}{}{}{}", tile_m, tile_n, steps,
                      swap         ? " swap"
                      : transposed ? " t"
                                   : "",
                      packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
                      shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits,
-                     lines > 0 ? fmt::format(" l{}", lines) : "");
+                     lines > 0 ? fmt::format(" l{}", lines) : "", mapped ? " y" : "");
 }
 
 namespace {
@@ -146,7 +147,7 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   } else if (c.splits > 1) {
     us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
   }
-  return c.packed ? 0.95 * us : us;
+  return c.packed || c.mapped ? 0.95 * us : us;
 }
 
 }  // namespace smelt::ops::matmul

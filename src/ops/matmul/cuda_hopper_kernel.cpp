@@ -20,6 +20,7 @@ namespace abi = device::cuda::abi;
 using Args = kernels::HopperGemmArgs;
 using Finishing = kernels::HopperFinishing;
 
+constexpr auto no_swizzle = abi::TensorMapSwizzle{};
 constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;
 constexpr int64_t raster_rows = kernels::raster_rows;
 
@@ -51,7 +52,7 @@ std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   using Kind = kernels::HopperOperandKind;
   // As epilogue_of has it: 8 columns are an access where they make all of y's, else 4.
   const int64_t width = c.width > 0 ? c.width : e.columns() % 8 == 0 ? 8 : 4;
-  std::string text = fmt::format("HopperStaging<{}, {}", c.buffers, e.columns() % width == 0);
+  std::string text = fmt::format("HopperStaging<{}, {}, {}", c.buffers, c.mapped, e.columns() % width == 0);
   if (c.finishing == Finishing::in_registers || c.finishing == Finishing::side_by_side)
     for (const Kind k : hopper_operand_kinds(e, c.width > 0 ? c.width : 8))
       text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"
@@ -117,6 +118,47 @@ void OperandMap::encode(kernels::TensorMap& map, const void* address) const {
   std::memcpy(&map, &made, sizeof map);
 }
 
+std::optional<int64_t> result_pitch(const CudaEpilogue& e) {
+  const BoundTensor& y = e.output();
+  const Shape strides = memory_strides(y);
+  if (e.batches() != 1) return std::nullopt;
+  Shape extents, steps;  // of the rows
+  bool columns = false;
+  for (size_t a = 0; a < strides.size(); ++a) {
+    if (!columns && strides[a] == 1 && y.shape[a] == e.columns())
+      columns = true;
+    else
+      extents.push_back(y.shape[a]), steps.push_back(strides[a]);
+  }
+  if (!columns) return std::nullopt;
+  const Views rows = in_order(extents, {steps});
+  if (rows.extents.empty()) return e.columns();
+  return rows.extents.size() == 1 ? std::optional(rows.strides[0][0]) : std::nullopt;
+}
+
+ResultMaps::ResultMaps(const CudaEpilogue& e, int64_t rows, int64_t columns_of_tile)
+    : type_(tensor_map_type(e.output().type)), rows_(rows), columns_(e.columns()), tile_(columns_of_tile) {
+  pitch_ = *result_pitch(e) * bytes(e.output().type, 1);
+}
+
+void ResultMaps::encode(kernels::TensorMap (&maps)[2], void* address) const {
+  constexpr int64_t whole = kernels::hopper_store_columns;
+  constexpr uint32_t ones[] = {1, 1, 1};
+  const uint64_t extents[] = {static_cast<uint64_t>(columns_), static_cast<uint64_t>(rows_), 1};
+  const uint64_t steps[] = {static_cast<uint64_t>(pitch_), static_cast<uint64_t>(pitch_)};
+  for (const int64_t width : {tile_ >= whole ? whole : 0, tile_ % whole}) {
+    if (width == 0) continue;
+    const uint32_t box[] = {static_cast<uint32_t>(width), kernels::hopper_store_lines, 1};
+    abi::TensorMap made;
+    device::cuda::check(device::cuda::driver().tensor_map_tiled(&made, type_, 3, address, extents, steps, box, ones,
+                                                                abi::tensor_map_no_interleave,
+                                                                width == whole ? abi::tensor_map_swizzle_128 : no_swizzle,
+                                                                abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+                        "describing a product's result");
+    std::memcpy(&maps[width == whole ? 0 : 1], &made, sizeof made);
+  }
+}
+
 HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu, const HopperEntry& entry)
     : CompiledKernel(gpu, {fmt::format("{}:{}", entry.name, c.print()), source_of(p, c, entry), entry.options}, entry.name),
       epilogue_(epilogue_of(p, c)),
@@ -137,6 +179,7 @@ HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gp
                               ? shape_.shared_bytes
                               : std::max<int64_t>(shape_.shared_bytes, std::min<int64_t>(gpu.info.shared_per_block,
                                                                                          gpu.info.shared_per_multiprocessor / 2));
+  if (c.mapped) results_.emplace(epilogue_, p.m, c.tile_n / (c.gated ? 2 : 1));
   args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
   if (tiles_ > most_blocks || raster_rows * tiles_n > most_blocks) fail("{} tiles, {} are counted", tiles_, most_blocks);
   args_.tiles_m = static_cast<uint32_t>(tiles_m);
@@ -156,6 +199,7 @@ void HopperKernel::run(const Buffers& b) {
     if (!device_) fail("a kernel that was compiled for another machine cannot run");
     const device::cuda::Device::Current current(*device_);
     encode(args_, b);
+    if (results_) results_->encode(args_.y, b.outputs[0]);
   }
   const bool ahead = early_shared_bytes_ > 0 && device::cuda::EarlyKernels::in_scope() && !PlannedLaunches::current();
   args_.b_ahead = ahead ? 1 : 0;

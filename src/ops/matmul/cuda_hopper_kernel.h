@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,20 @@ class OperandMap {
 
 device::cuda::abi::TensorMapType tensor_map_type(DType type);
 
+/// Elements from a row of y to the next, where all of its rows are those of one matrix whose columns lie side by side.
+std::optional<int64_t> result_pitch(const CudaEpilogue& e);
+
+/// The maps by which tiles of `columns_of_tile` columns of y are stored: of 64 columns, and of those that are left.
+class ResultMaps {
+ public:
+  ResultMaps(const CudaEpilogue& e, int64_t rows, int64_t columns_of_tile);
+  void encode(kernels::TensorMap (&maps)[2], void* address) const;
+
+ private:
+  device::cuda::abi::TensorMapType type_;
+  int64_t rows_, columns_, tile_, pitch_ = 0;  // pitch_: bytes from row to row
+};
+
 /// How a kernel differs from the others: its name, the header that it includes, the structure of its argument and the bytes that
 /// this has behind HopperGemmArgs.
 struct HopperEntry {
@@ -58,6 +73,7 @@ class HopperKernel : public CompiledKernel {
 
  private:
   CudaEpilogue epilogue_;
+  std::optional<ResultMaps> results_;
   std::shared_ptr<device::cuda::Device> device_;
   int64_t tiles_ = 0, partial_bytes_ = 0;
   device::cuda::LaunchShape shape_;

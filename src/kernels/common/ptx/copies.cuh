@@ -40,6 +40,18 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, co
       : "memory");
 }
 
+/// From shared memory to the box; with those that were issued since the commit before it is a group of the thread.
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_store(const void* map, i32 x, i32 y, i32 z, u32 shared) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(z),
+               "r"(shared)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_commit_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until all groups but the last `Pending` have read what they copy.
+template <int Pending> __device__ __forceinline__ void cp_async_bulk_wait_group_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
 // The same of the pixels under one tap of a convolution's windows (im2col mode): of so many windows as the map says, from the one
 // that begins at w, h of image n on, the pixel `right` and `down` of where each begins; c: the first channel.
 

@@ -1,7 +1,7 @@
 // 500 random matrix products on a GPU: extents of 1 to 5000, odd ones and such as tiles divide, either operand transposed, types,
 // lines that lie apart, tensors that begin anywhere, programs of up to five operations. What ranks first of every tactic, and one
 // candidate more. A block of the results' rows and columns is held against the reference, which computes those alone; all of them
-// must have been written, nothing beside them, and two runs must have the same bits.
+// must have been written, nothing beside them, and two runs must have the same bits. The same of 500 of 8-bit floats.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -100,41 +100,52 @@ struct Case {
   std::vector<std::pair<std::string, std::unique_ptr<Kernel>>> kernels;
 };
 
-std::unique_ptr<Case> make(uint32_t seed) {
+/// What is multiplied: floats of 16 and 32 bits, or 8-bit floats as Hopper's instructions take them: a's lines along K, so b's where
+/// it is no constant, all of them at multiples of 16 bytes.
+enum class Operands { floats, floats_of_8_bits };
+
+std::unique_ptr<Case> make(uint32_t seed, Operands operands) {
   Random random(seed);
   auto made = std::make_unique<Case>();
   Trial& t = made->trial;
   constexpr DType types[] = {DType::f16, DType::bf16, DType::f32};
-  const DType type = types[random.below(5) / 2];  // f32 half as often
+  const bool of_8_bits = operands == Operands::floats_of_8_bits;
+  const DType type = of_8_bits ? DType::f8e4m3fn : types[random.below(5) / 2];  // f32 half as often
+  const DType result = !of_8_bits ? type : random.one_in(3) ? DType::bf16 : DType::f16;
   const int64_t step = random.one_in(2) ? 8 : 1;  // half of them as tensor maps take them
-  int64_t m = random.extent(random.one_in(2) ? step : 1), n = random.extent(step), k = random.extent(step);
+  const int64_t line = of_8_bits ? 16 : step;     // what K is a multiple of
+  int64_t m = random.extent(random.one_in(2) ? step : 1), n = random.extent(step), k = random.extent(line);
   while (std::max({m * n, m * k, k * n}) > most_elements) {
     int64_t& largest = m > n ? m > k ? m : k : n > k ? n : k;
-    largest = (largest / 2 + step - 1) / step * step;
+    const int64_t whole = &largest == &k ? line : step;
+    largest = (largest / 2 + whole - 1) / whole * whole;
   }
-  const bool trans_a = random.one_in(2), trans_b = random.one_in(2);
+  const bool trans_a = !of_8_bits && random.one_in(2), trans_b = random.one_in(2);
   t.node.domain = smelt_domain;
   t.node.op = "MatMul";
   if (trans_a) t.node.attrs["transA"] = int64_t{1};
   if (trans_b) t.node.attrs["transB"] = int64_t{1};
   t.add(random_tensor(type, trans_a ? Shape{k, m} : Shape{m, k}, random.seed()), false);
-  t.add(random_tensor(type, trans_b ? Shape{n, k} : Shape{k, n}, random.seed()), random.one_in(2));
-  t.node.program = random_program(random, type, [&](bool whole) {
-    t.add(random_tensor(type, whole ? Shape{m, n} : Shape{n}, random.seed()), false);
+  t.add(random_tensor(type, trans_b ? Shape{n, k} : Shape{k, n}, random.seed()), of_8_bits ? !trans_b : random.one_in(2));
+  t.node.program = random_program(random, result, [&](bool whole) {
+    t.add(random_tensor(result, whole ? Shape{m, n} : Shape{n}, random.seed()), false);
   });
-  t.result(type, {m, n});
+  t.result(result, {m, n});
   t.bound.node = &t.node;
   constexpr int64_t steps[] = {0, 0, 0, 1, 3, 8};
   for (BoundTensor* b : {&t.bound.inputs[0], &t.bound.inputs[1], &t.bound.outputs[0]}) {
     if (b->constant.valid()) continue;
-    lie_apart(*b, steps[random.below(std::size(steps))] * step);
-    if (step == 1 && random.one_in(6)) b->alignment = bytes(type, 1) << random.below(3);
+    const bool multiplied = b != &t.bound.outputs[0];
+    lie_apart(*b, steps[random.below(std::size(steps))] * (multiplied ? line : step));
+    if (of_8_bits && multiplied) continue;
+    if (step == 1 && random.one_in(6)) b->alignment = bytes(result, 1) << random.below(3);
   }
   made->text = fmt::format("seed {}: {}x{}x{} {}{}{} {}", seed, m, n, k, name(type), trans_a ? " a'" : "", trans_b ? " b'" : "",
                            t.node.program->print());
   // Sums in float and one unit in the last place, as in the other tests of products; a program's operation may add as much again.
-  const double last = type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
-  made->tolerance = 2 * last + 1e-6 * std::sqrt(static_cast<double>(k) + 1);
+  // Tensor cores add products of 8-bit floats with some 14 bits.
+  const double last = result == DType::f32 ? 0 : result == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
+  made->tolerance = 2 * last + (of_8_bits ? 1.0 / 4096 : 1e-6) * std::sqrt(static_cast<double>(k) + 1);
 
   made->rows = some(random, m, most_rows), made->columns = some(random, n, most_columns);
   std::vector<Tensor> parts{
@@ -154,13 +165,14 @@ std::unique_ptr<Case> make(uint32_t seed) {
   return made;
 }
 
-TEST(GpuGemmNet, random_products_are_right_and_have_the_same_bits_each_run) {
+/// How many kernels of each tactic were right and had the same bits each run.
+std::map<std::string, int> expect_random_products(Operands operands) {
   std::vector<std::future<std::unique_ptr<Case>>> ahead;
   std::map<std::string, int> by_tactic;
   uint32_t next = 0;
   for (int i = 0; i < problems; ++i) {
     while (next < problems && static_cast<int>(next) < i + at_a_time)
-      ahead.push_back(std::async(std::launch::async, make, next++));
+      ahead.push_back(std::async(std::launch::async, make, next++, operands));
     const std::unique_ptr<Case> made = ahead[static_cast<size_t>(i)].get();
     EXPECT_FALSE(made->kernels.empty()) << made->text;
     for (auto& [name, kernel] : made->kernels) {
@@ -173,10 +185,20 @@ TEST(GpuGemmNet, random_products_are_right_and_have_the_same_bits_each_run) {
     }
   }
   for (const auto& [tactic, count] : by_tactic) fmt::print("{}: {} kernels\n", tactic, count);
+  return by_tactic;
+}
+
+TEST(GpuGemmNet, random_products_are_right_and_have_the_same_bits_each_run) {
+  std::map<std::string, int> by_tactic = expect_random_products(Operands::floats);
   EXPECT_GE(by_tactic["cuda"], problems);
   if (test_gpu()->info.major == 9) {
     EXPECT_GE(by_tactic["hopper"], problems / 5);
   }
+}
+
+TEST(GpuGemmNet, random_products_of_floats_of_8_bits_are_right_and_have_the_same_bits_each_run) {
+  if (test_gpu()->info.major != 9) GTEST_SKIP() << "8-bit floats are multiplied on Hopper alone";
+  EXPECT_GE(expect_random_products(Operands::floats_of_8_bits)["hopper"], problems);
 }
 
 }  // namespace

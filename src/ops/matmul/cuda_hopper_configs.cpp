@@ -68,6 +68,7 @@ std::vector<TileShape> every_tile() {
   for (const int64_t n : {256, 240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 64}) all.push_back({128, n, 2, 1});
   for (const int64_t n : {128, 112, 96, 64}) all.push_back({256, n, 2, 1});
   for (const int64_t n : {192, 176, 160, 144}) all.push_back({256, n, 2, 1, false, false, 240});
+  for (const int64_t n : {208, 192, 176, 160}) all.push_back({128, n, 2, 1, false, false, 240});
   for (const int64_t n : {160, 144, 128, 112, 96, 64}) all.push_back({192, n, 3, 1});
   for (const int64_t n : {128, 96, 64}) all.push_back({128, n, 1, 2});
   for (const int64_t n : {256, 224, 192, 160, 144, 128, 112, 96, 80, 72, 64}) all.push_back({64, n, 1, 2});
@@ -281,6 +282,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       c.transposed = transposed, c.gated = p.gated, c.packed = t.packed, c.steps = line_bytes / bytes(p.type, 1);
       // Of up to 8 rows packed tiles are no faster, and the weights would take memory twice where another kernel reads them.
       if (c.packed && (along_k || !p.weights.valid() || p.m <= 8)) continue;
+      // Only lanes that have the sums twice need so many registers for such a tile.
+      if (t.m == 128 && t.registers > 0 && !t.alternate && p.type != DType::f8e4m3fn) continue;
       // Of integers wgmma has no such widths.
       if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
       // b's lines may lie in any order where they are laid so by the build.

@@ -34,8 +34,8 @@ bool is_quantized_lstm(const Node& n) { return n.is("DynamicQuantizeLSTM", micro
 
 RecurrentPlan::RecurrentPlan(const BoundNode& b, int most_threads)
     : s(extents(b)),
-      simd(recurrent_simd()),
       quantized(is_quantized_lstm(*b.node)),
+      simd(recurrent_simd(s.hidden, quantized)),
       type(required_float_kind(b.inputs[0].type)),
       element(smelt::bytes(b.inputs[0].type, 1)),
       panels((s.hidden + simd.lanes - 1) / simd.lanes),

@@ -35,8 +35,8 @@ struct RecurrentPlan {
   RecurrentPlan(const BoundNode& b, int threads);
 
   Recurrent s;
-  const RecurrentSimd& simd;
   bool quantized;
+  const RecurrentSimd& simd;
   FloatKind type;
   int64_t element;         // bytes
   int64_t panels, padded;  // of hidden units

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "expr/simd/isa.h"
+#include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/core/key.h"
 #include "ops/cpu/parallel.h"
@@ -27,7 +27,10 @@ int64_t groups_of(int64_t k) { return (k + byte_products().group - 1) / byte_pro
 
 }  // namespace
 
-const RecurrentSimd& recurrent_simd() {
+const RecurrentSimd& recurrent_simd(int64_t hidden, bool bytes) {
+  // Units that fill no more than one of AVX2's registers would only double the weights that a step reads.
+  if (!bytes && hidden > avx2::recurrent_simd().lanes)
+    return simd::widest_of(base::recurrent_simd, avx2::recurrent_simd, avx512::recurrent_simd);
   return simd::best() == simd::Isa::avx2 ? avx2::recurrent_simd() : base::recurrent_simd();
 }
 
@@ -42,7 +45,7 @@ int64_t byte_row(int64_t k) { return groups_of(k) * byte_products().group * byte
 
 RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
     : form_(form),
-      simd_(&ops::recurrent_simd()),
+      simd_(&ops::recurrent_simd(form.hidden, form.scale != 0)),
       type_(b.inputs[form.input].type),
       panels_((form.hidden + simd_->lanes - 1) / simd_->lanes) {
   const Tensor* weights = b.constant(form.input);

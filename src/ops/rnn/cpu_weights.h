@@ -10,7 +10,8 @@
 
 namespace smelt::ops {
 
-const RecurrentSimd& recurrent_simd();
+/// Of a network of `hidden` units; that of bytes has the panels of byte_products().
+const RecurrentSimd& recurrent_simd(int64_t hidden, bool bytes);
 const ByteProducts& byte_products();
 /// Of a row of k quantised values, whole groups of them.
 int64_t byte_row(int64_t k);

@@ -311,9 +311,10 @@ bool has_avx2() { return simd::best() == simd::Isa::avx2; }
 TEST(RecurrentSimd, products_of_every_form_agree_with_loops) {
   std::vector<const RecurrentSimd*> tables = {&base::recurrent_simd()};
   if (has_avx2()) tables.push_back(&avx2::recurrent_simd());
+  if (simd::widest() == simd::Isa::avx512) tables.push_back(&avx512::recurrent_simd());
   for (const RecurrentSimd* simd : tables) {
     for (int64_t gates = 1; gates <= 4; ++gates) {
-      for (int64_t rows : {1, 2, 3, 4, 5, 9, 20}) {
+      for (int64_t rows : {1, 2, 3, 4, 5, 9, 13, 20}) {
         const int64_t k = rows == 20 ? 1100 : 29, hidden = 13, step = gates * simd->lanes,
                       panels = (hidden + simd->lanes - 1) / simd->lanes, columns = panels * step;
         SCOPED_TRACE(testing::Message() << simd->lanes << " lanes, " << gates << " gates, " << rows << " rows");

@@ -6,11 +6,15 @@
 
 namespace smelt::SMELT_ISA {
 
-/// Rows of a tile: their sums fill the registers beside a panel's row.
+/// Rows of a tile: their sums fill the registers beside a panel's row. Keeps a value in its register: the compiler would read it
+/// from memory anew for each product, and loads are what limits them.
+#if defined(__AVX512F__)
+template <int gates> inline constexpr int tile_rows_of = gates == 1 ? 14 : gates == 2 ? 12 : gates == 3 ? 8 : 6;
+SMELT_INLINE void hold(F32& v) { asm("" : "+v"(v.v)); }
+#else
 template <int gates> inline constexpr int tile_rows_of = gates == 1 ? 10 : gates == 2 ? 6 : gates == 3 ? 4 : 3;
-
-/// Keeps a value in its register: the compiler would read it from memory anew for each product, and loads are what limits them.
 SMELT_INLINE void hold(F32& v) { asm("" : "+x"(v.v)); }
+#endif
 
 /// One row of a panel times one element of each row. What there are fewer of waits in registers, the others come by.
 template <int gates, int rows>

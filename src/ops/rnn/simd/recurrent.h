@@ -87,3 +87,6 @@ const ops::RecurrentSimd& recurrent_simd();
 namespace smelt::avx2 {
 const ops::RecurrentSimd& recurrent_simd();
 }
+namespace smelt::avx512 {
+const ops::RecurrentSimd& recurrent_simd();
+}

@@ -89,6 +89,8 @@ class Backend {
   virtual void share(void* stream, const void* address) { (void)stream, (void)address; }
   /// Host memory that copies to and from it are fast with.
   virtual Tensor allocate_host(DType type, const Shape& shape) = 0;
+  /// Whether memory at this address is the host's, and copies from it to where kernels are go through memory like allocate_host's.
+  virtual bool copies_are_slow_from(const void* address) const { return (void)address, false; }
   /// Whether its kernels can use memory at this address. True for null, the address of tensors without elements.
   virtual bool reaches(const void* address) const = 0;
   /// Copies constants to where its kernels can read them, with so many threads: each once, shared by all Executions of the plan.

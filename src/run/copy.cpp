@@ -13,10 +13,20 @@ int copy_threads(int64_t bytes) { return bytes >= (1 << 18) ? threads::team_thre
 
 }  // namespace
 
-void copy_bytes(void* to, const void* from, int64_t bytes) {
-  ops::parallel(copy_threads(bytes), bytes, 64, [&](int64_t begin, int64_t end, int) {
+void copy_bytes(void* to, const void* from, int64_t bytes) { copy_bytes(to, from, bytes, copy_threads(bytes)); }
+
+void copy_bytes(void* to, const void* from, int64_t bytes, int threads) {
+  ops::parallel(threads, bytes, 64, [&](int64_t begin, int64_t end, int) {
     std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, static_cast<size_t>(end - begin));
   });
+}
+
+int pinning_threads(int64_t bytes, int threads) {
+  // Two threads were slower than the driver and four no slower from 2^18 bytes on; eight took a quarter less of 2^19 and half of
+  // 2^24 (bench/results/gpu-inputs-2026-11-27.txt). To pin more memory takes longer than many copies.
+  constexpr int64_t least = 1 << 18, most = 1 << 26;
+  constexpr int fewest = 4, useful = 8;
+  return bytes >= least && bytes <= most && threads >= fewest ? std::min(threads, useful) : 0;
 }
 
 void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs) {

@@ -66,6 +66,13 @@ class CudaEvent final : public StreamEvent {
   cuda::Event event_;
 };
 
+/// Whether an address lies in the host's memory, and nobody pinned it.
+bool is_pageable(const void* address) {
+  unsigned type = 0;
+  const auto at = reinterpret_cast<cuda::abi::Address>(address);
+  return cuda::driver().pointer_attribute(&type, cuda::abi::pointer_memory_type, at) == cuda::abi::invalid_value;
+}
+
 /// The copies that a backend is asked for while they are traced, in their order: CUPTI's records do not say what was copied.
 class RequestedCopies {
  public:
@@ -165,6 +172,8 @@ class CudaBackend final : public Backend {
     void* address = memory->data();
     return Tensor::borrow(type, shape, address, std::move(memory));
   }
+
+  bool copies_are_slow_from(const void* address) const override { return is_pageable(address); }
 
   bool reaches(const void* address) const override { return !address || cuda::device_of(address) == device_->info().ordinal; }
 

@@ -21,6 +21,7 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
   given_.resize(plan_->outputs().size());
   outputs_.resize(given_.size());
   own_inputs_.resize(plan_->inputs().size());
+  pinned_inputs_.resize(plan_->inputs().size());
   for (PlanImpl::Prepared& p : plan_->take_prepared())
     bound_.emplace_back(Binding{std::move(p.shapes), {}}, std::make_unique<SegmentState>(std::move(*p.segment)));
 }
@@ -152,7 +153,7 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
       own = backend_.allocate(v.type(), v.shape(), fmt::format("input '{}'", plan_->inputs()[i].name));
     }
     v = own;
-    staged_.push_back({i, inputs[i], v, {}});
+    staged_.push_back({.input = i, .from = inputs[i], .to = v, .as_booleans = {}});
     if (v.type() == DType::boolean && !in_host_memory(inputs[i])) backend_.load_booleans();
   }
   first_ = &first;

@@ -86,7 +86,8 @@ class ExecutionImpl final : public Execution {
   struct StagedInput {
     size_t input = 0;
     Tensor from, to;
-    Tensor as_booleans;  // `from` with its other bytes as 1, where it has some
+    Tensor as_booleans;                 // `from` with its other bytes as 1, where it has some
+    std::optional<bool> through_own{};  // whether it goes through pinned_inputs_; not asked before the first run
   };
   /// What a first segment is planned for.
   struct Binding {
@@ -152,6 +153,8 @@ class ExecutionImpl final : public Execution {
   /// Other bytes than 0 and 1; of bools on a GPU, whose bytes nobody looks at, it says yes.
   bool has_odd_booleans(const Tensor& t) const;
   void copy_staged(StagedInput& b, void* stream);
+  /// Where an input in the host's memory is copied from: where it lies, or pinned memory that it was brought to by this.
+  const void* ready_to_copy(StagedInput& b);
   bool in_host_memory(const Tensor& t) const { return backend_.is_host() || !backend_.reaches(t.raw()) || t.nbytes() == 0; }
   /// The tensor, or a copy of it in the host's memory.
   Tensor on_host(const Tensor& t);
@@ -194,8 +197,9 @@ class ExecutionImpl final : public Execution {
   SegmentState* first_ = nullptr;
   const SegmentRecording* recording_ = nullptr;  // of first_ as it is bound; null on the host, and for too many sets of addresses
   Tensor arena_;
-  std::vector<Tensor> values_;      // by graph value: inputs, results of segments, what dynamic steps made
-  std::vector<Tensor> own_inputs_;  // memory of staged inputs, by input, kept from bind to bind
+  std::vector<Tensor> values_;         // by graph value: inputs, results of segments, what dynamic steps made
+  std::vector<Tensor> own_inputs_;     // memory of staged inputs, by input, kept from bind to bind
+  std::vector<Tensor> pinned_inputs_;  // of the host, for the same, where copies from the caller's memory are slow
   std::vector<StagedInput> staged_;
   std::vector<Tensor> given_;  // the caller's output memory, not valid() where there is none
   std::vector<Tensor> outputs_;

@@ -5,6 +5,7 @@
 
 #include "base/booleans.h"
 #include "base/error.h"
+#include "run/copy.h"
 #include "run/execution.h"
 #include "run/inner_times.h"
 
@@ -74,6 +75,26 @@ void ExecutionImpl::copy_staged(StagedInput& b, void* stream) {
     backend_.make_booleans_0_or_1(b.to.raw(), b.from.nbytes(), stream);
 }
 
+const void* ExecutionImpl::ready_to_copy(StagedInput& b) {
+  const int64_t bytes = b.from.nbytes();
+  const threads::Scope scope(plan_->context().team);
+  const int threads = pinning_threads(bytes, threads::team_threads());
+  if (threads == 0 || b.through_own == false) return b.from.raw();
+  Tensor& own = pinned_inputs_[b.input];
+  if (!b.through_own) {
+    b.through_own = backend_.copies_are_slow_from(b.from.raw());
+    try {
+      if (*b.through_own && own.nbytes() < bytes) own = backend_.allocate_host(DType::u8, {bytes});
+    } catch (const Error&) {  // a system that pins no more memory
+      b.through_own = false;
+    }
+    if (!*b.through_own) return b.from.raw();
+  }
+  // The run before has waited for its copies; of runs that nobody waits for (run_timed) each brings the same bytes.
+  copy_bytes(own.raw(), b.from.raw(), bytes, threads);
+  return own.raw();
+}
+
 void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
   backend_.refuse_if_lost();
   const ForNow<Trace*> naming(trace_, trace);
@@ -86,6 +107,8 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
       b.as_booleans = b.from.clone();
       make_booleans_0_or_1(b.as_booleans);
       backend_.copy(b.to.raw(), b.as_booleans.raw(), b.from.nbytes(), stream_.get());
+    } else if (in_host_memory(b.from) && !backend_.is_host()) {
+      backend_.copy(b.to.raw(), ready_to_copy(b), b.from.nbytes(), stream_.get());
     } else {
       copy_staged(b, stream_.get());
     }

@@ -35,6 +35,69 @@ TEST(Device, its_own_tensors_are_used_in_place_and_give_outputs_there) {
   }
 }
 
+Options with_threads(int n) {
+  Options o = quick();
+  o.threads = n;
+  return o;
+}
+
+/// Its input has as many bytes as are worth a way through pinned memory.
+Graph large_graph() {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({256, 256}));
+  b.output(b.node("y", "Add", {x, x}, to_sym({256, 256})));
+  return std::move(b.g);
+}
+
+TEST(Device, a_large_input_goes_through_pinned_memory_where_copies_from_its_own_are_slow) {
+  Made m(large_graph(), with_threads(4));
+  m.device->knows_pinned = true;
+  const Tensor a = random_tensor({256, 256}, 1), b = random_tensor({256, 256}, 2);
+  const auto execution = m.plan->execution();
+  const auto run = [&](const Tensor& x) {
+    m.device->copied.clear();
+    execution->run();
+    expect_same(execution->outputs()[0], ops::evaluate(large_graph(), std::vector{x})[0]);
+    return m.device->copied.front();
+  };
+  execution->bind(std::vector{a});
+  const void* const way = run(a);
+  EXPECT_NE(way, a.raw());
+  Tensor mine = a;
+  std::memcpy(mine.raw(), b.raw(), static_cast<size_t>(a.nbytes()));
+  EXPECT_EQ(run(b), way) << "what lies in the caller's memory when it runs";
+  execution->bind(std::vector{b});
+  const size_t before = m.device->pinned.size();
+  EXPECT_EQ(run(b), way) << "the same memory";
+  EXPECT_EQ(m.device->pinned.size(), before);
+  m.device->pinned.push_back(b.raw());  // as a caller may have pinned it
+  execution->bind(std::vector{b});
+  EXPECT_EQ(run(b), b.raw());
+}
+
+TEST(Device, a_system_that_pins_no_more_memory_copies_from_where_an_input_lies) {
+  Made m(large_graph(), with_threads(4));
+  const Tensor x = random_tensor({256, 256}, 1);
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x});  // its output has its memory
+  m.device->knows_pinned = m.device->pins_nothing = true;
+  m.device->copied.clear();
+  execution->run();
+  EXPECT_EQ(m.device->copied.front(), x.raw());
+  expect_same(execution->outputs()[0], ops::evaluate(large_graph(), std::vector{x})[0]);
+}
+
+TEST(Device, an_input_is_copied_from_where_it_lies_by_fewer_threads_than_the_driver_is_slower_than) {
+  Made m(large_graph(), with_threads(3));
+  m.device->knows_pinned = true;
+  const Tensor x = random_tensor({256, 256}, 1);
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x});
+  m.device->copied.clear();
+  execution->run();
+  EXPECT_EQ(m.device->copied.front(), x.raw());
+}
+
 TEST(Device, a_run_allocates_nothing_there) {
   Made m(copying_graph());
   const auto execution = m.plan->execution();

@@ -95,7 +95,15 @@ class FakeDevice final : public Backend {
     });
     return Tensor::borrow(type, shape, p, std::move(keep));
   }
-  Tensor allocate_host(DType type, const Shape& shape) override { return Tensor::empty(type, shape); }
+  Tensor allocate_host(DType type, const Shape& shape) override {
+    if (pins_nothing) throw Error("no memory can be pinned");
+    Tensor t = Tensor::empty(type, shape);
+    pinned.push_back(t.raw());
+    return t;
+  }
+  bool copies_are_slow_from(const void* address) const override {
+    return knows_pinned && std::ranges::find(pinned, address) == pinned.end();
+  }
   bool reaches(const void* address) const override { return !address || holds(address, 1); }
   const void* constant(const Tensor& t) override {
     Tensor& copy = constants_[t.raw()];
@@ -166,9 +174,12 @@ class FakeDevice final : public Backend {
   size_t early_kernels = 0;           // of a recording that may begin early
   int recordings = 0, early_recordings = 0, launches = 0, allocations = 0, waits_for_all = 0;
   bool recording = false, launching = false;
-  bool traces = false;        // it has what CUPTI is to a GPU
-  int allocations_left = -1;  // before one fails, once; -1: none does
-  std::string lost;           // since when
+  bool traces = false;              // it has what CUPTI is to a GPU
+  int allocations_left = -1;        // before one fails, once; -1: none does
+  std::vector<const void*> pinned;  // of the host: allocate_host's
+  bool knows_pinned = false;        // copies from other memory of the host's are slow
+  bool pins_nothing = false;
+  std::string lost;  // since when
   std::vector<const void*> copied;
   size_t copied_before_recording = 0;  // pieces
   std::map<const void*, void*> first_used;

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <limits>
 #include <set>
@@ -18,11 +19,29 @@ namespace importer {
 
 namespace {
 
+constexpr int most_functions = 10'000;  // ONNX's checker allows no more
+
+/// The functions that a file has, counted before they are read: a hundred thousand of them take seconds.
+int count_functions(std::span<const uint8_t> bytes) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
+  const uint32_t function =
+      WireFormatLite::MakeTag(onnx::ModelProto::kFunctionsFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  int count = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    count += tag == function;
+    if (!WireFormatLite::SkipField(&in, tag)) break;  // no model, which parsing says
+  }
+  return count;
+}
+
 void parse(std::span<const uint8_t> bytes, onnx::ModelProto& proto) {
   constexpr size_t limit = std::numeric_limits<int>::max();
   if (bytes.size() > limit)
     throw Error(fmt::format("the file has {} bytes, a protobuf message at most {}", bytes.size(), limit),
                 "Save the model with external data (onnx.save(..., save_as_external_data=True)).");
+  if (const int count = count_functions(bytes); count > most_functions)
+    fail_unsupported("the model has {} functions, expected at most {}", count, most_functions);
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   if (bytes.empty() || !proto.ParseFromCodedStream(&in) || !in.ConsumedEntireMessage())
     throw Error(fmt::format("not an ONNX model: its {} bytes do not parse as a ModelProto", bytes.size()),

@@ -259,9 +259,10 @@ TEST(BadInput, functions_that_grow_exponentially_are_stopped) {
   EXPECT_THAT(error_of(parse(text), options), HasSubstr("more than 10000 nodes"));
 }
 
-TEST(BadInput, functions_that_call_each_other_deeper_than_a_stack_are_refused) {
+/// Each calls the next one.
+onnx::ModelProto functions_in_a_row(int count) {
   auto m = parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f0(x) })");
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < count; ++i) {
     auto& f = *m.add_functions();
     f.set_domain("my");
     f.set_name("f" + std::to_string(i));
@@ -277,9 +278,20 @@ TEST(BadInput, functions_that_call_each_other_deeper_than_a_stack_are_refused) {
     call.add_input("u");
     call.add_output("v");
   }
-  m.mutable_functions(99'999)->mutable_node(0)->set_domain("");
-  m.mutable_functions(99'999)->mutable_node(0)->set_op_type("Neg");
-  EXPECT_NE(error_of(m), "");
+  m.mutable_functions(count - 1)->mutable_node(0)->set_domain("");
+  m.mutable_functions(count - 1)->mutable_node(0)->set_op_type("Neg");
+  return m;
+}
+
+TEST(BadInput, functions_that_call_each_other_deeper_than_a_stack_are_refused) {
+  EXPECT_NE(error_of(functions_in_a_row(9'999)), "");
+  ImportOptions unchecked;
+  unchecked.check = false;
+  EXPECT_THAT(error_of(functions_in_a_row(9'999), unchecked), HasSubstr("deep"));
+}
+
+TEST(BadInput, more_functions_than_a_model_has_are_refused_before_they_are_read) {
+  EXPECT_THAT(error_of(functions_in_a_row(100'000)), HasSubstr("100000 functions"));
 }
 
 TEST(BadInput, recursive_functions_are_refused) {

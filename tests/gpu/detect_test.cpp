@@ -118,6 +118,8 @@ TEST_F(GpuRoiAlign, every_mode_type_grid_and_size_of_region) {
         add({1, 2, 33, 44}, 9, {3, 5}, 1, 0.5f, 12, true);
         add({1, 1, 1, 1}, 5, {2, 3}, 0, 1, 3, true);
         add({1, 2, 40, 40}, 4, {2, 2}, 0, 1, 1500);  // lists that no table holds
+        add({1, 2, 40, 40}, 4, {14, 9}, 64, 1, 30, true);
+        add({1, 2, 40, 40}, 3, {1, 1}, 0, 1, 60000);  // of which the map is a small part
       }
 }
 

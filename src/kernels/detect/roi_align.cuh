@@ -74,15 +74,32 @@ template <class A, int Capacity> struct RoiTable {
   int low[Capacity / 2];
   A rest[Capacity / 2];
   int pixels;   // the most of a bin
-  __device__ __forceinline__ RoiEntry<A> operator()(int bin, int i, int count) const { return entries[bin * count + i]; }
+};
+
+/// The entries of a bin, of a table with `count` each.
+template <class A> struct RoiListed {
+  const RoiEntry<A>* entries;
+  int count;
+  __device__ __forceinline__ RoiEntry<A> operator()(int i) const { return entries[i]; }
 };
 
 /// The same entries, computed when they are read: for regions whose samples exceed a table. With so many samples the last bit of
-/// a place does not matter.
-struct RoiComputed {
+/// a place does not matter. Of samples outside of the map there are a few at either end, which count as zeros: a bin's list is no
+/// longer than the map lets it be, however large the region is. NaN and infinite places have no entries.
+template <class A> struct RoiComputed {
   const RoiAxis& axis;
-  template <class A> __device__ __forceinline__ RoiEntry<A> entry(int bin, int i) const {
-    const RoiAxis::Sample s = axis.sample_at(axis.start + bin * axis.bin + (i / 2 + 0.5) * axis.bin * axis.of_grid);
+  double begin, step;   // of the samples
+  int first, count;     // of the entries' samples; of the entries
+  __device__ __forceinline__ RoiComputed(const RoiAxis& axis_, int bin) : axis(axis_) {
+    step = axis.bin * axis.of_grid;
+    begin = axis.start + bin * axis.bin + 0.5 * step;
+    const double low = (-1 - begin) / step, high = (axis.extent - begin) / step;            // the map's edges, in samples
+    const auto of_grid = [&](double i) { return static_cast<int>(fmin(fmax(i, 0.0), static_cast<double>(axis.grid))); };
+    first = step == 0 ? 0 : of_grid(floor(fmin(low, high)) - 1);
+    count = 2 * max(0, (step == 0 ? axis.grid : of_grid(ceil(fmax(low, high)) + 2)) - first);
+  }
+  __device__ __forceinline__ RoiEntry<A> operator()(int i) const {
+    const RoiAxis::Sample s = axis.sample_at(begin + (first + i / 2) * step);
     return entry_of<A>(s.low, static_cast<A>(s.rest), i % 2, axis.extent);
   }
 };
@@ -144,7 +161,7 @@ __device__ __forceinline__ int fold(int n, int most) {
 }
 
 /// Computes the bins of this block's `channels` channels, U channels at a time. There are at least U; where their number is no
-/// multiple of U, some are computed twice. rows(bin, i), columns(bin, i) are the lists, of ny and nx entries.
+/// multiple of U, some are computed twice. rows(bin), columns(bin) are the lists, of ny and nx entries at most.
 ///
 ///   x    [channels, height, width]
 ///   y    [channels, out_height, out_width]
@@ -163,16 +180,20 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiAlignArgs<T
     A sum[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) sum[u] = Maximum ? A(-__int_as_float(0x7f800000)) : A(0);
+    bool empty = false;                                                     // all samples lie outside of the map
     if (item < items) {
+      const auto across_all = columns(of_row);
+      const auto down_all = rows(row);
+      empty = across_all.count == 0 || down_all.count == 0;
       const T* map = x + static_cast<i64>(first) * plane;                   // [U channels, height, width]
-      for (int b = column; b < nx; b += px) {
-        const RoiEntry<A> across = columns(of_row, b);
+      for (int b = column; b < across_all.count; b += px) {
+        const RoiEntry<A> across = across_all(b);
         A part[U];
 #pragma unroll
         for (int u = 0; u < U; ++u) part[u] = 0;
 #pragma unroll 2
-        for (int a = line; a < ny; a += py) {
-          const RoiEntry<A> down = rows(row, a);
+        for (int a = line; a < down_all.count; a += py) {
+          const RoiEntry<A> down = down_all(a);
           const T* pixel = map + (down.pixel * s.width + across.pixel);
 #pragma unroll
           for (int u = 0; u < U; ++u) {
@@ -201,6 +222,7 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiAlignArgs<T
     for (int u = 0; u < U; ++u) {
       if ((u & (px * py - 1)) != lane) continue;
       if constexpr (!Maximum) sum[u] /= max(samples, A(1));
+      else if (empty) sum[u] = 0;
       y[(first + u) * bins + bin] = narrowed<T>(sum[u]);
     }
   }
@@ -229,14 +251,13 @@ __device__ __forceinline__ void roi_align(const RoiAlignArgs<T>& s) {
   constexpr int most = Capacity / 2;
   if (vertical.grid <= most / s.out_height && horizontal.grid <= most / s.out_width) {
     const int ny = fill_table<!Maximum>(down, vertical, s.out_height), nx = fill_table<!Maximum>(across, horizontal, s.out_width);
-    const auto rows = [&](int bin, int i) { return down(bin, i, ny); };
-    const auto columns = [&](int bin, int i) { return across(bin, i, nx); };
+    const auto rows = [&](int bin) { return RoiListed<A>{down.entries + bin * ny, ny}; };
+    const auto columns = [&](int bin) { return RoiListed<A>{across.entries + bin * nx, nx}; };
     if (channels >= U) pool_bins<Maximum, U>(x, y, s, channels, ny, nx, samples, rows, columns);
     else pool_bins<Maximum, 1>(x, y, s, channels, ny, nx, samples, rows, columns);
   } else {
-    const RoiComputed rows{vertical}, columns{horizontal};
-    pool_bins<Maximum, 1>(
-        x, y, s, channels, 2 * vertical.grid, 2 * horizontal.grid, samples,
-        [&](int bin, int i) { return rows.entry<A>(bin, i); }, [&](int bin, int i) { return columns.entry<A>(bin, i); });
+    const auto rows = [&](int bin) { return RoiComputed<A>(vertical, bin); };
+    const auto columns = [&](int bin) { return RoiComputed<A>(horizontal, bin); };
+    pool_bins<Maximum, 1>(x, y, s, channels, 2 * vertical.grid, 2 * horizontal.grid, samples, rows, columns);
   }
 }

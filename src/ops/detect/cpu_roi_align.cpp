@@ -69,12 +69,11 @@ class RoiAlignKernel final : public Kernel {
     with_type([&]<class T>(T*) {
       double corners[4];
       for (int64_t k = 0; k < 4; ++k) corners[k] = static_cast<double>(wide(static_cast<const T*>(b.inputs[1])[4 * r + k]));
-      int64_t per_bin = 0;
-      const std::vector<RoiSample> samples = roi_samples(p_, corners, per_bin);
+      const RoiPlaces places = roi_places(p_, corners);
       if (side_by_side_)
-        all_channels<T>(b, r, samples, per_bin, thread);
+        all_channels<T>(b, r, places, thread);
       else
-        each_channel<T>(b, r, samples, per_bin);
+        each_channel<T>(b, r, places);
     });
   }
 
@@ -94,21 +93,27 @@ class RoiAlignKernel final : public Kernel {
     });
   }
 
-  template <class T>
-  void all_channels(const Buffers& b, int64_t r, const std::vector<RoiSample>& samples, int64_t per_bin, int thread) const {
-    const float* maps = static_cast<const float*>(b.workspace);
+  template <class T> void all_channels(const Buffers& b, int64_t r, const RoiPlaces& of, int thread) const {
+    const float* maps = static_cast<const float*>(b.workspace) + item(b, r) * plane() * pitch_;
     float* found = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + aligned(p_.batch * plane() * pitch_ * 4) +
                                             thread * thread_bytes());
-    const double part = p_.maximum ? 1 : 1 / static_cast<double>(std::max<int64_t>(per_bin, 1));
-    std::vector<int64_t> places(static_cast<size_t>(4 * per_bin));
-    std::vector<float> weights(places.size());
-    const RoiSample* s = samples.data();
-    for (int64_t bin = 0; bin < bins(); ++bin, s += per_bin) {
-      for (size_t k = 0; k < places.size(); ++k)
-        places[k] = s[k / 4].place[k % 4], weights[k] = static_cast<float>(s[k / 4].weight[k % 4] * part);
-      (p_.maximum ? tap_simd().largest : tap_simd().sum)(maps + item(b, r) * plane() * pitch_, places.data(), weights.data(),
-                                                         4 * per_bin, pitch_, found + bin * pitch_);
-    }
+    const double part = p_.maximum ? 1 : 1 / of.samples();
+    std::vector<int64_t> places;
+    std::vector<float> weights;
+    float* to = found;
+    for (int64_t row = 0; row < p_.out_height; ++row)
+      for (int64_t column = 0; column < p_.out_width; ++column, to += pitch_) {
+        places.clear(), weights.clear();
+        for (const RoiEntry& down : of.rows.of(row))
+          for (const RoiEntry& across : of.columns.of(column)) {
+            places.push_back(down.pixel * p_.width + across.pixel);
+            weights.push_back(static_cast<float>(down.weight * across.weight * part));
+          }
+        (p_.maximum ? tap_simd().largest : tap_simd().sum)(maps, places.data(), weights.data(),
+                                                           static_cast<int64_t>(places.size()), pitch_, to);
+        if (p_.maximum && of.beyond(row, column))
+          for (int64_t c = 0; c < p_.channels; ++c) to[c] = std::max(to[c], 0.0f);
+      }
     transpose(static_cast<T*>(b.outputs[0]) + r * p_.channels * bins(), bins(), found, pitch_, p_.channels, bins());
   }
 
@@ -125,26 +130,29 @@ class RoiAlignKernel final : public Kernel {
       return static_cast<float>(v);
   }
 
-  template <class T>
-  void each_channel(const Buffers& b, int64_t r, const std::vector<RoiSample>& samples, int64_t per_bin) const {
+  template <class T> void each_channel(const Buffers& b, int64_t r, const RoiPlaces& of) const {
     using A = decltype(wide(T{}));
     const int64_t n = item(b, r);
+    const A samples = static_cast<A>(of.samples());
     T* y = static_cast<T*>(b.outputs[0]) + r * p_.channels * bins();
     for (int64_t c = 0; c < p_.channels; ++c) {
       const T* map = static_cast<const T*>(b.inputs[0]) + (n * p_.channels + c) * plane();
-      const RoiSample* s = samples.data();
-      for (int64_t bin = 0; bin < bins(); ++bin) {
-        A sum = 0, largest = 0;
-        for (int64_t i = 0; i < per_bin; ++i, ++s) {
-          A part[4];
-          for (int k = 0; k < 4; ++k) part[k] = static_cast<A>(s->weight[k]) * wide(map[s->place[k]]);
-          sum += part[0] + part[1] + part[2] + part[3];
-          // ONNX's max takes the largest weighted neighbour, not the largest interpolated value.
-          const A value = std::max(std::max(part[0], part[1]), std::max(part[2], part[3]));
-          largest = i == 0 ? value : std::max(largest, value);
+      for (int64_t row = 0; row < p_.out_height; ++row)
+        for (int64_t column = 0; column < p_.out_width; ++column) {
+          A sum = 0, largest = 0;
+          bool any = of.beyond(row, column);
+          for (const RoiEntry& down : of.rows.of(row)) {
+            const T* line = map + down.pixel * p_.width;
+            for (const RoiEntry& across : of.columns.of(column)) {
+              const A v = static_cast<A>(down.weight * across.weight) * wide(line[across.pixel]);
+              sum += v;
+              // ONNX's max takes the largest weighted neighbour, not the largest interpolated value.
+              largest = any ? std::max(largest, v) : v;
+              any = true;
+            }
+          }
+          *y++ = static_cast<T>(p_.maximum ? largest : sum / samples);
         }
-        *y++ = static_cast<T>(p_.maximum ? largest : sum / static_cast<A>(std::max<int64_t>(per_bin, 1)));
-      }
     }
   }
 

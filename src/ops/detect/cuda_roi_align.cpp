@@ -14,6 +14,7 @@ namespace smelt::ops {
 namespace {
 
 constexpr unsigned block = 256;
+constexpr int64_t most_samples = 64;  // along a side of a bin, where the model says how many; else as many as pixels of the map
 
 std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, const Gpu& gpu) {
   const bool wide = type == DType::f64;
@@ -58,10 +59,11 @@ void offer_roi_align_cuda(const BoundNode& b, const Machine& machine, Offer& off
     return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const RoiAlign p = roi_align_of(*b.node, x.shape, b.inputs[1].shape, b.inputs[2].shape);
   constexpr int64_t limit = int64_t{1} << 28;
-  if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16 || p.batch > limit)
+  if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > most_samples ||
+      p.batch > limit)
     return offer.refuse("cuda", Reason::too_large,
                         "{} maps of {} x {}, {} bins of its channels, {} samples; it knows {}, {}, {} and {}", p.batch, p.height,
-                        p.width, p.channels * p.out_height * p.out_width, p.sampling, limit, limit, limit, 1 << 16);
+                        p.width, p.channels * p.out_height * p.out_width, p.sampling, limit, limit, limit, most_samples);
   const double moved = static_cast<double>(storage_bytes(x) + 4 * storage_bytes(y));
   // Channels that share a block share its lists; with few of them, the planes that are read at the same time fit into the L2 cache.
   int64_t before = 0;

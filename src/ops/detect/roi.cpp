@@ -13,12 +13,6 @@
 
 namespace smelt::ops {
 
-namespace {
-
-constexpr int64_t most_samples = 1 << 16;  // along one side of a bin; a region that takes more is not a region of the map
-
-}  // namespace
-
 RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const Shape& indices) {
   if (x.size() != 4) fail("X has shape {}, expected [N, C, H, W]", to_string(x));
   if (rois.size() != 2 || rois[1] != 4) fail("rois has shape {}, expected [R, 4]", to_string(rois));
@@ -34,7 +28,7 @@ RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const
   if (p.out_height < 1 || p.out_width < 1 || p.sampling < 0)
     fail("output_height, output_width and sampling_ratio are {}, {} and {}", p.out_height, p.out_width, p.sampling);
   p.scale = node.get_float("spatial_scale", 1);
-  if (p.sampling > most_samples) fail("sampling_ratio is {}, expected at most {}", p.sampling, most_samples);
+  if (p.sampling > most_roi_samples) fail("sampling_ratio is {}, expected at most {}", p.sampling, most_roi_samples);
   if (p.rois > 0 && p.channels > 0 && (p.height == 0 || p.width == 0))
     fail("X has shape {}, which has no pixels for {} regions", to_string(x), p.rois);
   checked_product(p.out_height, p.out_width);
@@ -49,66 +43,6 @@ RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const
   return p;
 }
 
-namespace {
-
-constexpr int64_t most_of_region = int64_t{1} << 27;  // samples, which are listed
-
-/// The two pixels around a coordinate and how far it lies from the first.
-struct Between {
-  int64_t low, high;
-  double rest;
-};
-
-Between between(double v, int64_t extent) {
-  v = std::max(v, 0.0);
-  const int64_t low = truncated(v);
-  if (low >= extent - 1) return {extent - 1, extent - 1, 0};
-  return {low, low + 1, v - static_cast<double>(low)};
-}
-
-int64_t grid_of(int64_t sampling, double extent, int64_t bins) {
-  if (sampling > 0) return sampling;
-  const double n = std::ceil(extent / static_cast<double>(bins));
-  if (!(n <= static_cast<double>(most_samples)))
-    fail("a region of extent {} takes more than {} samples a bin; set sampling_ratio", extent, most_samples);
-  return std::max<int64_t>(0, truncated(n));
-}
-
-}  // namespace
-
-std::vector<RoiSample> roi_samples(const RoiAlign& p, const double region[4], int64_t& per_bin) {
-  const double shift = p.half_pixel ? 0.5 : 0;
-  const double x0 = region[0] * p.scale - shift, y0 = region[1] * p.scale - shift;
-  double width = region[2] * p.scale - shift - x0, height = region[3] * p.scale - shift - y0;
-  if (!p.half_pixel) {  // the older form has no regions below one pixel
-    width = std::max(width, 1.0);
-    height = std::max(height, 1.0);
-  }
-  const double bin_h = height / static_cast<double>(p.out_height), bin_w = width / static_cast<double>(p.out_width);
-  const int64_t grid_h = grid_of(p.sampling, height, p.out_height), grid_w = grid_of(p.sampling, width, p.out_width);
-  per_bin = grid_h * grid_w;
-  const int64_t count = checked_product(per_bin, p.out_height, p.out_width);
-  if (count > most_of_region)
-    fail("a region takes {} samples ({} x {} for each of {} x {} bins), expected at most {}", count, grid_h, grid_w, p.out_height,
-         p.out_width, most_of_region);
-  std::vector<RoiSample> samples(static_cast<size_t>(count));
-  auto sample = samples.begin();
-  for (int64_t bin = 0; bin < p.out_height * p.out_width; ++bin) {
-    const int64_t bin_row = bin / p.out_width, bin_column = bin % p.out_width;
-    const double top = y0 + static_cast<double>(bin_row) * bin_h, left = x0 + static_cast<double>(bin_column) * bin_w;
-    for (int64_t i = 0; i < per_bin; ++i, ++sample) {
-      const int64_t row = i / grid_w, column = i % grid_w;
-      const double y = top + (static_cast<double>(row) + 0.5) * bin_h / static_cast<double>(grid_h);
-      const double x = left + (static_cast<double>(column) + 0.5) * bin_w / static_cast<double>(grid_w);
-      if (!(y >= -1 && y <= static_cast<double>(p.height) && x >= -1 && x <= static_cast<double>(p.width))) continue;
-      const Between v = between(y, p.height), h = between(x, p.width);
-      *sample = {{v.low * p.width + h.low, v.low * p.width + h.high, v.high * p.width + h.low, v.high * p.width + h.high},
-                 {(1 - v.rest) * (1 - h.rest), (1 - v.rest) * h.rest, v.rest * (1 - h.rest), v.rest * h.rest}};
-    }
-  }
-  return samples;
-}
-
 void infer_roi_align(InferContext& c) {
   const RoiAlign p = roi_align_of(c.node, c.shape(0), c.shape(1), c.shape(2));
   c.set(0, type_of(c, 0), {p.rois, p.channels, p.out_height, p.out_width});
@@ -119,31 +53,31 @@ void run_roi_align(ComputeContext& ctx) {
     using T = decltype(zero);
     const RoiAlign p = roi_align_of(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
     const std::vector<int64_t> item = c.in(2).to_ints();
-    const int64_t bins = p.out_height * p.out_width, plane = p.height * p.width;
+    const int64_t plane = p.height * p.width;
     T* y = c.outputs[0].data<T>();
     for (int64_t r = 0; r < p.rois; ++r) {
       const T* corner = c.in(1).data<T>() + r * 4;
       const double region[4] = {static_cast<double>(corner[0]), static_cast<double>(corner[1]), static_cast<double>(corner[2]),
                                 static_cast<double>(corner[3])};
-      int64_t per_bin = 0;
-      const std::vector<RoiSample> samples = roi_samples(p, region, per_bin);
+      const RoiPlaces places = roi_places(p, region);
       const int64_t n = item[static_cast<size_t>(r)];
       if (n < 0 || n >= p.batch) fail("batch_indices has {}, expected 0 to {}", n, p.batch - 1);
       for (int64_t ch = 0; ch < p.channels; ++ch) {
         const T* map = c.in(0).data<T>() + (n * p.channels + ch) * plane;
-        for (int64_t bin = 0; bin < bins; ++bin) {
-          double sum = 0, largest = 0;
-          for (int64_t i = 0; i < per_bin; ++i) {
-            const RoiSample& s = samples[static_cast<size_t>(bin * per_bin + i)];
-            double part[4];
-            for (int k = 0; k < 4; ++k) part[k] = s.weight[k] * static_cast<double>(map[s.place[k]]);
-            sum += part[0] + part[1] + part[2] + part[3];
-            // ONNX's max takes the largest weighted neighbour, not the largest interpolated value.
-            const double value = std::max(std::max(part[0], part[1]), std::max(part[2], part[3]));
-            largest = i == 0 ? value : std::max(largest, value);
+        for (int64_t row = 0; row < p.out_height; ++row)
+          for (int64_t column = 0; column < p.out_width; ++column) {
+            double sum = 0, largest = 0;
+            bool any = places.beyond(row, column);
+            for (const RoiEntry& down : places.rows.of(row))
+              for (const RoiEntry& across : places.columns.of(column)) {
+                const double v = down.weight * across.weight * static_cast<double>(map[down.pixel * p.width + across.pixel]);
+                sum += v;
+                // ONNX's max takes the largest weighted neighbour, not the largest interpolated value.
+                largest = any ? std::max(largest, v) : v;
+                any = true;
+              }
+            *y++ = static_cast<T>(p.maximum ? largest : sum / places.samples());
           }
-          *y++ = static_cast<T>(p.maximum ? largest : sum / static_cast<double>(std::max<int64_t>(per_bin, 1)));
-        }
       }
     }
   });

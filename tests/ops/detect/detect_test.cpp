@@ -94,12 +94,65 @@ TEST(RoiAlign, rejects_an_item_that_is_not_there) {
   expect_error("batch_indices has 1", [] { run("RoiAlign", {ramp({1, 1, 2, 2}), f32({1, 4}, {0, 0, 1, 1}), i64({1}, {1})}); });
 }
 
-TEST(RoiAlign, refuses_more_samples_than_it_can_list) {
+/// A sample's value in a bin of the region that `between` gives along one axis, as the definition has it: no pixel twice, no sums ahead.
+double sampled(const Tensor& x, double row, double column, bool largest) {
+  const int64_t height = x.shape()[2], width = x.shape()[3];
+  if (!(row >= -1 && row <= static_cast<double>(height) && column >= -1 && column <= static_cast<double>(width))) return 0;
+  const auto split = [](double v, int64_t extent) {
+    v = std::clamp(v, 0.0, static_cast<double>(extent - 1));
+    return std::pair{static_cast<int64_t>(v), v - std::floor(v)};
+  };
+  const auto [r, down] = split(row, height);
+  const auto [c, across] = split(column, width);
+  const auto at = [&](int64_t i, int64_t k) {
+    return static_cast<double>(x.data<float>()[std::min(i, height - 1) * width + std::min(k, width - 1)]);
+  };
+  const double parts[] = {(1 - down) * (1 - across) * at(r, c), (1 - down) * across * at(r, c + 1),
+                          down * (1 - across) * at(r + 1, c), down * across * at(r + 1, c + 1)};
+  return largest ? *std::ranges::max_element(parts) : parts[0] + parts[1] + parts[2] + parts[3];
+}
+
+TEST(RoiAlign, many_samples_of_few_pixels_are_those_of_the_definition) {
+  Tensor x = ramp({1, 1, 5, 7});
+  for (int64_t i = 0; i < 35; ++i) x.data<float>()[i] = static_cast<float>(i * i % 13) / 4 - 1.2f;
+  constexpr int64_t n = 60, bins = 2;
+  for (const bool largest : {false, true})
+    for (const auto& [x0, y0, x1, y1] :
+         {std::array{0.3f, 0.9f, 6.f, 4.4f}, std::array{-4.f, -3.f, 3.f, 2.2f}, std::array{5.f, 4.f, 1.f, 0.5f},
+          std::array{2.5f, 2.5f, 2.5f, 2.5f}, std::array{3.f, 2.f, 30.f, 20.f}, std::array{40.f, 40.f, 50.f, 50.f}}) {
+      std::vector<double> want;
+      for (int64_t bin = 0; bin < bins * bins; ++bin) {
+        double sum = 0, most = -INFINITY;
+        for (int64_t i = 0; i < n * n; ++i) {
+          const auto place = [](float low, float high, int64_t of_bin, int64_t of_sample) {
+            const double size = (static_cast<double>(high) - static_cast<double>(low)) / bins;
+            return static_cast<double>(low) - 0.5 + static_cast<double>(of_bin) * size +
+                   (static_cast<double>(of_sample) + 0.5) * size / n;
+          };
+          const double v = sampled(x, place(y0, y1, bin / bins, i / n), place(x0, x1, bin % bins, i % n), largest);
+          sum += v, most = std::max(most, v);
+        }
+        want.push_back(largest ? most : sum / (n * n));
+      }
+      const Tensor y = run("RoiAlign", {x, f32({1, 4}, {x0, y0, x1, y1}), i64({1}, {0})},
+                           {{"sampling_ratio", n},
+                            {"output_height", bins},
+                            {"output_width", bins},
+                            {"mode", std::string(largest ? "max" : "avg")}});
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_NEAR(static_cast<double>(y.data<float>()[i]), want[i], 1e-6) << largest << " " << x0 << " " << y0 << " bin " << i;
+    }
+}
+
+TEST(RoiAlign, as_many_samples_as_can_be_asked_for_take_no_longer_than_the_pixels) {
   const Tensor x = Tensor::zeros(DType::f32, {1, 1, 4, 4}), roi = f32({1, 4}, {0, 0, 3, 3});
   for (const int64_t n : {int64_t{1} << 32, INT64_MAX})
     expect_error("sampling_ratio is", [&] { run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", n}}); });
-  expect_error("samples", [&] { run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", int64_t{1} << 16}}); });
-  EXPECT_EQ(run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", int64_t{100}}}).shape(), (Shape{1, 1, 1, 1}));
+  for (const char* mode : {"avg", "max"})
+    EXPECT_EQ(run("RoiAlign", {x, roi, i64({1}, {0})},
+                  {{"sampling_ratio", int64_t{1} << 16}, {"mode", std::string(mode)}, {"output_height", int64_t{100}}})
+                  .shape(),
+              (Shape{1, 1, 100, 1}));
 }
 
 TEST(RoiAlign, refuses_maps_without_pixels) {

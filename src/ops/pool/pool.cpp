@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/flops.h"
 #include "ops/core/list_inputs.h"
@@ -36,16 +37,36 @@ void infer_pool(InferContext& c) {
   c.set(1, DType::i64, y);  // MaxPool's indices
 }
 
+/// The taps of a window that lie in [begin, end) of an axis. A window may be said to be far larger than the grid: nobody walks over it.
+struct Taps {
+  int64_t first = 0, count = 0;
+};
+Taps taps_within(const Window& w, size_t axis, int64_t place, int64_t begin, int64_t end) {
+  const int64_t at = place * w.stride[axis] - w.pad_begin[axis], step = w.dilation[axis];  // of the first tap
+  const int64_t first = at >= begin ? 0 : divide_up(begin - at, step), stop = at >= end ? 0 : divide_up(end - at, step);
+  return {first, std::max<int64_t>(0, std::min(stop, w.kernel[axis]) - first)};
+}
+
 /// Calls f(plane, place, point) for every element under every window, in the order of the taps.
 template <class F> void for_elements(const Pool& p, F&& f) {
-  const int64_t stride = p.window.stride.back();
-  for (int64_t plane = 0; plane < p.planes; ++plane) {
-    Shape tap(p.window.rank(), 0);
-    do {
-      for_runs(p.window, p.out, p.in, tap, [&](int64_t place, int64_t point, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) f(plane, place + i, point + i * stride);
-      });
-    } while (advance(tap, p.window.kernel));
+  const Window& w = p.window;
+  const size_t rank = w.rank();
+  Shape place(rank, 0), from(rank, 0), count(rank, 0);
+  for (int64_t at = 0; at < elements(p.out); ++at, advance(place, p.out)) {
+    for (size_t d = 0; d < rank; ++d) {
+      const Taps taps = taps_within(w, d, place[d], 0, p.in[d]);
+      from[d] = place[d] * w.stride[d] - w.pad_begin[d] + taps.first * w.dilation[d];
+      count[d] = taps.count;
+    }
+    if (elements(count) == 0) continue;
+    for (int64_t plane = 0; plane < p.planes; ++plane) {
+      Shape tap(rank, 0);
+      do {
+        int64_t point = 0;
+        for (size_t d = 0; d < rank; ++d) point = point * p.in[d] + from[d] + tap[d] * w.dilation[d];
+        f(plane, at, point);
+      } while (advance(tap, count));
+    }
   }
 }
 
@@ -102,13 +123,8 @@ std::vector<int64_t> window_counts(const Pool& p, bool with_padding) {
   do {
     int64_t count = 1;
     for (size_t d = 0; d < place.size(); ++d) {
-      int64_t inside = 0;
       const int64_t begin = with_padding ? -p.window.pad_begin[d] : 0, end = p.in[d] + (with_padding ? p.window.pad_end[d] : 0);
-      for (int64_t k = 0; k < p.window.kernel[d]; ++k) {
-        const int64_t at = place[d] * p.window.stride[d] + k * p.window.dilation[d] - p.window.pad_begin[d];
-        inside += at >= begin && at < end;
-      }
-      count *= inside;
+      count *= taps_within(p.window, d, place[d], begin, end).count;
     }
     counts.push_back(count);
   } while (advance(place, p.out));

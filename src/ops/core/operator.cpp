@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "ops/core/copy.h"
 #include "ops/core/facts.h"
 #include "ops/core/interpreter.h"
@@ -76,7 +77,8 @@ const Tensor& ComputeContext::in(size_t i) const {
 
 namespace {
 
-/// Extents of which every product is a number: loops, strides and places multiply any of them, also where one is 0.
+/// Extents of which every product is a number: loops, strides and places multiply any of them, also where one is 0. They walk over the
+/// others then, which cost no memory and may be as long as years: no longer than those of a tensor that there is room for.
 void check_countable(const TensorDesc& d) {
   if (!d.present() || !d.shape_known) return;
   int64_t n = 1;
@@ -88,6 +90,11 @@ void check_countable(const TensorDesc& d) {
   int64_t bits_of_all = 0;
   if (__builtin_mul_overflow(n, std::max(bits(d.type), 8), &bits_of_all))
     fail("a tensor {}{} has more bytes than can be counted", name(d.type), to_string(d.shape));
+  constexpr int64_t soon = int64_t{1} << 26;  // bytes
+  if (const int64_t size = bits_of_all / 8; size > soon && std::ranges::find(d.shape, 0) != d.shape.end())
+    if (const int64_t left = memory_left(); size > left)
+      fail("a tensor {}{} has no elements, but its other extents are those of {} bytes, of which {} are left", name(d.type),
+           to_string(d.shape), size, left);
 }
 
 /// The operands of what is computed element by element broadcast to the result: kernels walk them by the result's extents. Scales

@@ -70,6 +70,45 @@ void look_for_unwritten(const OperatorCase& c, const std::vector<Tensor>& output
                         to_string(outputs[i].shape()), difference(outputs, o.outputs, false)));
 }
 
+Options options_on(const std::string& device) {
+  Options options;
+  options.device = device;
+  options.allow_fallback = true;
+  options.threads = 2;
+  options.spin = false;
+  options.tuning_level = 0;
+  options.use_cache = device != "cpu";  // compiled kernels are kept; without measurements there is nothing else to keep
+  return options;
+}
+
+ImportOptions of_bytes() {
+  ImportOptions reading;
+  reading.folder = "/nonexistent";
+  reading.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  return reading;
+}
+
+Graph graph_of(const OperatorCase& c) {
+  const std::string bytes = c.model.SerializeAsString();
+  return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", of_bytes());
+}
+
+/// What the plan is fed of the case, in its order.
+std::vector<Tensor> fed_to(const Plan& plan, const OperatorCase& c) {
+  std::vector<Tensor> fed;
+  for (const TensorInfo& i : plan.inputs())
+    for (const Feed& f : c.feeds)
+      if (f.name == i.name) fed.push_back(f.tensor);
+  return fed;
+}
+
+/// The processor's seconds of this process, or the clock's.
+double seconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 bool repeatable(const OperatorCase& c) {
@@ -83,16 +122,7 @@ bool repeatable(const OperatorCase& c) {
 }
 
 Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Random& random) {
-  ImportOptions reading;
-  reading.folder = "/nonexistent";
-  reading.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  Options options;
-  options.device = device;
-  options.allow_fallback = true;
-  options.threads = 2;
-  options.spin = false;
-  options.tuning_level = 0;
-  options.use_cache = device != "cpu";  // compiled kernels are kept; without measurements there is nothing else to keep
+  Options options = options_on(device);
   options.time_limit = longest_run_s;
   options.memory_limit = int64_t{1} << 27;  // of what a machine has, a case could take minutes to fill
   std::vector<Tensor> inputs;
@@ -108,19 +138,13 @@ Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Rando
       found(fmt::format("an exception that is no Error: {}", e.what()));
     }
   };
-  const auto graph_of = [&](const OperatorCase& of) {
-    const std::string bytes = of.model.SerializeAsString();
-    return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", reading);
-  };
   const auto graph = [&] { return graph_of(c); };
   const auto plain = [&](const OperatorCase& of, std::vector<Tensor>& fed) {
     Options unfused = options;
     unfused.optimize = false;
     unfused.tactics.clear();
     const auto plan = Plan::build(graph_of(of), unfused);
-    for (const TensorInfo& i : plan->inputs())
-      for (const Feed& f : of.feeds)
-        if (f.name == i.name) fed.push_back(f.tensor);
+    fed = fed_to(*plan, of);
     return run(*plan->execution(), fed);
   };
   options.optimize = false;
@@ -178,6 +202,39 @@ Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Rando
     options.tactics = without;
     compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
   });
+  return first;
+}
+
+Outcome run_soon(const OperatorCase& c, const std::string& device, double seconds) {
+  Options options = options_on(device);
+  options.memory_limit = int64_t{1} << 25;  // large results take long for what they are
+  options.time_limit = seconds / 2;         // a Loop may be told to go on; a kernel that does not end cannot be
+  const auto once = [&](Outcome& o) {
+    const clockid_t clock = device == "cpu" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+    const double begin = seconds_of(clock);
+    try {
+      const auto plan = Plan::build(graph_of(c), options);
+      static std::shared_ptr<const Plan> last;  // a GPU that no plan uses is closed, and takes a second to open
+      if (device != "cpu") last = plan;
+      o = run(*plan->execution(), fed_to(*plan, c));
+    } catch (const Error& e) {
+      o.refused = e.what();
+    } catch (const std::bad_alloc&) {
+      o.refused = "out of memory";
+    }
+    return seconds_of(clock) - begin;
+  };
+  Outcome first;
+  for (const char* way : {"as imported", "by references alone", "optimised"}) {
+    options.optimize = std::strcmp(way, "optimised") == 0;
+    options.tactics = std::strcmp(way, "by references alone") == 0 ? "-onednn,-avx2,-winograd,-cpu" : "";
+    if (!options.tactics.empty() && device != "cpu") continue;
+    Outcome o;
+    double took = once(o);
+    if (took > seconds) took = std::min(took, once(o));  // kernels were compiled, or others had the machine
+    if (took > seconds) found(fmt::format("it took {:.1f} s {}: {}", took, way, o.refused.empty() ? "it ran" : o.refused));
+    if (first.outputs.empty() && first.refused.empty()) first = o;
+  }
   return first;
 }
 

@@ -25,4 +25,8 @@ bool repeatable(const OperatorCase& c);
 /// where an exception is no Error, or where the reference alone refuses what an operator's rule accepts.
 Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Random& random);
 
+/// Runs the case as imported, by references alone and optimised, and ends the process with bad_case where one of them, from the model's
+/// bytes to the outputs, takes more than `seconds` of the processor, or on a GPU, with its kernels compiled, of the clock.
+Outcome run_soon(const OperatorCase& c, const std::string& device, double seconds);
+
 }  // namespace smelt::fuzz

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/memory.h"
 #include "ops/conv/segments.h"
 #include "ops/one_node.h"
 
@@ -81,6 +82,28 @@ TEST(BadAttributes, images_whose_places_overflow) {
                 infer(conv, in, {&out, 1});
               }),
               HasSubstr("(ConvInteger): a tensor u8[1, 1, 9223372036854775807] has more bytes than can be counted"));
+}
+
+TEST(BadAttributes, extents_beside_one_of_0_are_walked_over_and_count_as_those_of_a_tensor_that_is_there) {
+  const MemoryScope scope(std::make_shared<MemoryAccount>(int64_t{1} << 30));
+  Node norm;
+  norm.op = "BatchNormalization";
+  norm.opset = 15;
+  norm.inputs = {ValueId(0), ValueId(1), ValueId(2), ValueId(3), ValueId(4)};
+  norm.outputs = {ValueId(5)};
+  const TensorDesc of_channel{DType::f32, {3}, true, nullptr};
+  const auto infer_of = [&](Shape x) {
+    const TensorDesc in[] = {{DType::f32, std::move(x), true, nullptr}, of_channel, of_channel, of_channel, of_channel};
+    TensorDesc out;
+    infer(norm, in, {&out, 1});
+    return out.shape;
+  };
+  EXPECT_EQ(infer_of({int64_t{1} << 20, 3, 0, 5}), (Shape{int64_t{1} << 20, 3, 0, 5}));
+  EXPECT_THAT(
+      error_of([&] {
+        infer_of({int64_t{1} << 28, 3, 0, 5});
+      }),
+      HasSubstr("a tensor f32[268435456, 3, 0, 5] has no elements, but its other extents are those of 16106127360 bytes"));
 }
 
 TEST(BadAttributes, fused_convolutions_of_impossible_segments) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -55,7 +56,7 @@ struct Range {
   std::string text;
 };
 
-/// The labels of the ranges of a thread that are open at a time, the outermost first. Asked in the order of time.
+/// The ranges of a thread that are open at a time. Asked in the order of time.
 class Ranges {
  public:
   void add(Range r) { all_.push_back(std::move(r)); }
@@ -63,25 +64,22 @@ class Ranges {
     std::ranges::stable_sort(
         all_, [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
   }
+  /// Their labels as levels of a scope, the outermost first.
   std::vector<std::string> at(int64_t time) {
     for (; next_ < all_.size() && all_[next_].begin <= time; ++next_) {
-      if (open_.size() == most_open) close(all_[next_].begin);
-      if (open_.size() < most_open) open_.push_back(next_);
+      open_.insert(next_);
+      ends_.emplace(all_[next_].end, next_);
     }
-    close(time);
-    std::vector<std::string> labels;
-    for (size_t i = 0; i < std::min(open_.size(), deepest_scope); ++i) labels.push_back(all_[open_[i]].text);
-    return labels;
+    for (; !ends_.empty() && ends_.begin()->first < time; ends_.erase(ends_.begin())) open_.erase(ends_.begin()->second);
+    std::vector<std::string> scope;
+    for (auto r = open_.begin(); r != open_.end() && scope.size() < deepest_scope; ++r) add_levels(scope, all_[*r].text);
+    return scope;
   }
 
  private:
-  static constexpr size_t most_open = 1000;  // a file may have them all open at once
-  void close(int64_t time) {
-    std::erase_if(open_, [&](size_t i) { return all_[i].end < time; });
-  }
-
   std::vector<Range> all_;
-  std::vector<size_t> open_;
+  std::set<size_t> open_;                      // a file may have them all open at once
+  std::set<std::pair<int64_t, size_t>> ends_;  // of those
   size_t next_ = 0;
 };
 
@@ -171,11 +169,7 @@ Timings from_nsight(const std::filesystem::path& file) {
   std::map<std::string, size_t> rows;
   for (const Work& w : all) {
     std::vector<std::string> scope;
-    if (const auto at = threads.find(w.thread); at != threads.end())
-      for (const std::string& label : at->second.at(w.asked)) {
-        std::vector<std::string> levels = scope_of_name(label + "/-");  // a label may be a path
-        scope.insert(scope.end(), levels.begin(), levels.end());
-      }
+    if (const auto at = threads.find(w.thread); at != threads.end()) scope = at->second.at(w.asked);
     std::string name;
     for (const std::string& level : scope) name += level + "/";
     name += w.name;

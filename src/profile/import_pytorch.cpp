@@ -169,12 +169,7 @@ class Reader {
     std::vector<std::string> scope;
     for (const Span* o : open.scopes) {
       if (scope.size() >= deepest_scope) break;
-      // A label may be a path.
-      for (size_t at = 0; at < o->name.size();) {
-        const size_t end = std::min(o->name.find('/', at), o->name.size());
-        if (end > at) scope.push_back(o->name.substr(at, end - at));
-        at = end + 1;
-      }
+      add_levels(scope, o->name);
     }
     s.node = row_of(own_names(std::move(scope)), s.name);
     if (s.external >= 0) by_external_[s.external] = s.node;

@@ -80,6 +80,17 @@ std::string_view words(const nlohmann::json::exception& e) {
   return end == text.npos ? text : text.substr(end + 2);
 }
 
+void add_levels(std::vector<std::string>& scope, std::string_view label) {
+  size_t size = 0;
+  for (const std::string& level : scope) size += level.size();
+  label = label.substr(0, longest_scope - std::min(size, longest_scope));
+  for (size_t at = 0; at < label.size() && scope.size() < deepest_scope;) {
+    const size_t end = std::min(label.find('/', at), label.size());
+    if (end > at) scope.emplace_back(label.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
 std::vector<std::string> own_names(std::vector<std::string> levels) {
   levels.resize(std::min(levels.size(), deepest_scope));
   std::string outer;
@@ -92,13 +103,8 @@ std::vector<std::string> own_names(std::vector<std::string> levels) {
 
 std::vector<std::string> scope_of_name(const std::string& name) {
   std::vector<std::string> parts;
-  if (name.find('/') == name.npos) return parts;
-  for (size_t at = 0; at < name.size();) {
-    const size_t end = std::min(name.find('/', at), name.size());
-    if (end > at) parts.push_back(name.substr(at, end - at));
-    at = end + 1;
-  }
-  if (!parts.empty()) parts.pop_back();
+  if (const size_t last = name.find_last_not_of('/'); last != name.npos)
+    add_levels(parts, std::string_view(name).substr(0, name.find_last_of('/', last) + 1));
   return own_names(std::move(parts));
 }
 

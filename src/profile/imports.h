@@ -10,6 +10,10 @@ namespace smelt::profile {
 /// What lies deeper belongs to the module at that depth: the names of n levels have n^2 letters.
 constexpr size_t deepest_scope = 100;
 
+constexpr size_t longest_scope = 2000;  // bytes of all levels, which every row has again
+
+/// Adds the levels of a label, which may be a path, as far as a scope goes.
+void add_levels(std::vector<std::string>& scope, std::string_view label);
 /// Levels as modules call them, where exporters repeat the outer ones: {"layer1", "layer1.0", "layer1.0.conv"} → {"layer1", "0",
 /// "conv"}.
 std::vector<std::string> own_names(std::vector<std::string> levels);

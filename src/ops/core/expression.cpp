@@ -212,8 +212,44 @@ Ref write_is_inf(const Writer& w) {
   return r;
 }
 
+namespace {
+
+/// A whole number; beyond 2^53, where a program has no constants, a multiple of 2^18.
+Ref whole(const Writer& w, double v) {
+  constexpr double step = 0x1p18, most = 0x1p53;
+  return std::abs(v) <= most ? w.number(v) : w.call(Fn::mul, {w.number(v / step), w.number(step)});
+}
+
+/// a + by, or a - by: by a whole number, as ONNX computes in the element type, whose bits may be fewer.
+Ref shifted(const Writer& w, Ref a, double by, bool up) {
+  const bool adds = up == (by >= 0);
+  const double most = std::isnan(by) ? 0 : std::min(std::trunc(std::abs(by)), 1e18), range = std::ldexp(1, bits(w.type));
+  const double moved = bits(w.type) < 64 ? std::fmod(most, range) : most, high = is_signed(w.type) ? range / 2 : range;
+  const Ref number = whole(w, moved < high ? moved : moved - range);  // of narrow types: a number of the type
+  return w.call(adds ? Fn::add : Fn::sub, {a, number});
+}
+
+/// Shrink of integers, which the whole numbers below lambd bound.
+Ref shrink_integers(const Writer& w) {
+  const double limit = std::floor(static_cast<double>(w.node.get_float("lambd", 0.5f))),
+               bias = static_cast<double>(w.node.get_float("bias", 0));
+  const double high = std::ldexp(1, bits(w.type) - (is_signed(w.type) ? 1 : 0)), low = is_signed(w.type) ? -high : 0;
+  const Ref x = w.in(0);
+  Ref r = w.call(Fn::sub, {x, x});
+  if (limit < low)
+    r = shifted(w, x, bias, false);
+  else if (limit < high)
+    r = w.call(Fn::select, {w.call(Fn::greater, {x, whole(w, limit)}), shifted(w, x, bias, false), r});
+  if (-limit >= high) return shifted(w, x, bias, true);
+  if (-limit > low) r = w.call(Fn::select, {w.call(Fn::less, {x, whole(w, -limit)}), shifted(w, x, bias, true), r});
+  return r;
+}
+
+}  // namespace
+
 /// x < -lambd: x + bias; x > lambd: x - bias; NaN: itself; 0 between.
 Ref write_shrink(const Writer& w) {
+  if (is_integer(w.type)) return shrink_integers(w);
   const double lambd = w.node.get_float("lambd", 0.5f);
   const Ref x = w.in(0), zero = w.number(0), bias = w.attribute("bias", 0);
   const Ref lowered = w.call(Fn::sub, {x, bias}), is_above = w.call(Fn::greater, {x, w.number(lambd)});

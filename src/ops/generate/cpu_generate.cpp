@@ -40,6 +40,7 @@ int64_t int_at(const void* data, DType type, int64_t i) {
     case DType::u32: return static_cast<const uint32_t*>(data)[i];
     case DType::f32: return truncated(static_cast<const float*>(data)[i]);
     case DType::f64: return truncated(static_cast<const double*>(data)[i]);
+    case DType::u64: return static_cast<int64_t>(std::min<uint64_t>(static_cast<const uint64_t*>(data)[i], INT64_MAX));
     default: return static_cast<const int64_t*>(data)[i];
   }
 }
@@ -83,7 +84,7 @@ void offer_eye(const BoundNode& b, const Machine& machine, Offer& offer) {
 
 void offer_one_hot(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType index = b.inputs[0].type;
-  if ((!is_integer(index) && index != DType::f32 && index != DType::f64) || bits(index) < 8 || index == DType::u64)
+  if ((!is_integer(index) && index != DType::f32 && index != DType::f64) || bits(index) < 8)
     return offer.refuse("cpu", Reason::wrong_type, "indices of {}", name(index));
   if (elements(b.inputs[2].shape) != 2) return offer.refuse("cpu", Reason::wrong_shape, "values that are not off and on");
   const Shape& s = b.outputs[0].shape;

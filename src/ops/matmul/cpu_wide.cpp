@@ -79,13 +79,12 @@ class WideProduct final : public Kernel {
   std::vector<const void*> read_;  // by a run's sweep
 };
 
-std::optional<Refusal> rejects(const Product& p, const BoundNode& node) {
+std::optional<Refusal> rejects(const Product& p) {
   const DType type = p.problem.input;
   if (p.bound.inputs[1].type != type || p.problem.output != type)
     return refuse(Reason::wrong_type, "{} x {} to {}", smelt::name(type), smelt::name(p.bound.inputs[1].type),
                   smelt::name(p.problem.output));
-  if (type != DType::f64 && (p.alpha != 1 || node.node->get_float("beta", 1) != 1))
-    return refuse(Reason::wrong_attribute, "integers times alpha or beta");
+  if (type != DType::f64 && p.alpha != 1) return refuse(Reason::wrong_attribute, "integers times alpha");
   if (const auto& program = p.node->program) {
     if (program->type(0) != type) return refuse(Reason::wrong_type, "a program over {}", smelt::name(program->type(0)));
     const Shape result[] = {memory_strides(p.bound.outputs[0])};
@@ -101,7 +100,7 @@ void offer_wide(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (!type) return offer.refuse("cpu", Reason::wrong_type, "a product of {}", smelt::name(node.inputs[0].type));
   Product p = product(node);
   if (const auto why = rejects_tensors(p)) return offer.refuse("cpu", *why);
-  if (const auto why = rejects(p, node)) return offer.refuse("cpu", *why);
+  if (const auto why = rejects(p)) return offer.refuse("cpu", *why);
   if (p.node->program) p.problem.epilogue = p.node->program->print();
   offer.problem = print(p.problem);
   // One Zen 3 core at 3.2 GHz, reckoned: multiply-adds of 256 bits, of 64-bit integers in parts.

@@ -11,6 +11,20 @@
 namespace smelt::ops::matmul {
 namespace {
 
+/// program(in0, c) of a Gemm of integers that alpha or beta scale, in double: alpha · in0 + beta · c.
+expr::Program scaled_integers(const BoundNode& node, float alpha, float beta) {
+  const DType type = node.outputs[0].type;
+  expr::Program p;
+  const expr::Ref sum = p.input(type), c = node.has(2) ? p.input(node.inputs[2].type) : sum;
+  const auto scaled = [&](expr::Ref v, float by) {
+    return p.call(expr::Fn::mul, p.constant(DType::f64, static_cast<double>(by)), p.cast(v, DType::f64));
+  };
+  expr::Ref result = scaled(sum, alpha);
+  if (node.has(2)) result = p.call(expr::Fn::add, result, scaled(c, beta));
+  p.output(p.cast(p.call(expr::Fn::select, p.call(expr::Fn::is_nan, result), p.constant(DType::f64, 0), result), type));
+  return p;
+}
+
 /// program(in0, c) of Gemm: in0 + beta · c.
 expr::Program gemm_program(const BoundNode& node, float beta) {
   const DType type = node.outputs[0].type, wide = is_float(type) && type != DType::f64 ? DType::f32 : type;
@@ -53,7 +67,9 @@ Product product(const BoundNode& b) {
   node->op = "MatMul";
   if (from.op == "Gemm") {
     const float beta = from.get_float("beta", 1);
-    node->program = gemm_program(b, beta);
+    const bool scales = is_integer(b.outputs[0].type) && (r.alpha != 1 || beta != 1);
+    node->program = scales ? scaled_integers(b, static_cast<float>(r.alpha), beta) : gemm_program(b, beta);
+    if (scales) r.alpha = 1;
   }
   r.node = node;
   r.bound.node = r.node.get();

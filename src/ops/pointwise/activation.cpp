@@ -80,7 +80,7 @@ struct Shrink : OnNumbers {
   /// a + by; an integer moves by a whole number, as ONNX computes in the element type.
   template <class C> static C shifted(C a, double by) {
     if constexpr (std::is_integral_v<C>)
-      return wrapping_add(a, static_cast<C>(static_cast<int64_t>(std::clamp(by, -1e18, 1e18))));
+      return wrapping_add(a, static_cast<C>(std::isnan(by) ? 0 : static_cast<int64_t>(std::clamp(by, -1e18, 1e18))));
     else
       return a + C(by);
   }
@@ -147,7 +147,7 @@ std::span<const OpRow> activation_ops() {
        elementwise({Fn::thresholded_relu, {"alpha", 1}})},
       {{"HardSigmoid", onnx_domain, infer_unary, run_unary<HardSigmoid>},
        elementwise({Fn::hard_sigmoid, {"alpha", 0.2f}, {"beta", 0.5f}}, {.flops = {.of_output = 4}})},
-      {{"Shrink", onnx_domain, infer_unary, run_unary<Shrink>}, elementwise({Fn::elu, write_shrink})},
+      {{"Shrink", onnx_domain, infer_unary, run_unary<Shrink>}, elementwise({Fn::sub, write_shrink})},
       {{"Gelu", onnx_domain, infer_gelu, run_unary<Gelu>}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
       {{"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>},
        broadcasting({Fn::swiglu, {"alpha", 1}}, {.flops = {.of_output = 5}})},

@@ -68,7 +68,11 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
     if (extreme && type != from && !is_float(from) && elements(b.inputs[0].shape) == 0)
       return refuse(Reason::wrong_shape, "the extreme of no elements, which is the type's own");
     const bool ordered = from == DType::u64 && extreme;
-    if (from == DType::u64 && p.kind == ReduceKind::mean) return refuse(Reason::wrong_type, "the mean of u64");
+    // A mean of u64: the sum, whose bits are the same with a sign, divided without one.
+    const bool divides = from == DType::u64 && p.kind == ReduceKind::mean;
+    const int64_t results = elements(b.outputs[0].shape), averaged = elements(b.inputs[0].shape) / std::max<int64_t>(1, results);
+    if (divides && averaged == 0) return refuse(Reason::wrong_shape, "the mean of nothing");
+    if (divides) p.kind = ReduceKind::sum;
     expr::Ref v = p.before.cast(p.before.input(from), type);
     if (r.first != expr::Fn::input && from != DType::u64) v = p.before.call(r.first, v);
     p.before.output(ordered ? with_other_sign(p.before, v) : v);
@@ -76,6 +80,7 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
       expr::Program& post = p.post.emplace();
       expr::Ref w = post.input(type);
       if (r.finish != expr::Fn::input) w = post.call(r.finish, w);
+      if (divides) w = post.call(expr::Fn::div, post.cast(w, from), post.constant(from, static_cast<double>(averaged)));
       post.output(post.cast(ordered ? with_other_sign(post, w) : w, from));
     }
   }

@@ -14,22 +14,33 @@
 namespace smelt::ops {
 namespace {
 
-/// Elements of an integer type as doubles, and back as Tensor::cast has it.
+/// Calls f with an element of a type that doubles are computed of: integers, and bool.
 template <class F> void with_integers(DType t, F&& f) {
   switch (t) {
     case DType::i8: return f(int8_t{});
     case DType::i16: return f(int16_t{});
     case DType::i32: return f(int32_t{});
+    case DType::i64: return f(int64_t{});
     case DType::u16: return f(uint16_t{});
     case DType::u32: return f(uint32_t{});
+    case DType::u64: return f(uint64_t{});
+    case DType::boolean: return f(bool{});
     default: return f(uint8_t{});
   }
 }
 
-bool is_small_integer(DType t) { return is_integer(t) && bits(t) >= 8 && bits(t) <= 32; }
+/// As Tensor::cast has it.
+template <class T> T from_double(double v) {
+  if constexpr (std::is_same_v<T, bool>)
+    return v != 0;
+  else
+    return truncated<T>(v);
+}
+
+bool is_in_doubles(DType t) { return t == DType::f64 || t == DType::boolean || (is_integer(t) && bits(t) >= 8); }
 
 /// Any axes of plain tensors of any rank: an axis at a time, through two buffers of W. That is float for f32, f16 and bf16; and
-/// double for integers, whose sums are cut to whole numbers: those of float would lie on the other side of one at times.
+/// double for f64, and for integers, whose sums are cut to whole numbers: those of float would lie on the other side of one at times.
 template <class W> class SeparableKernel final : public Kernel {
  public:
   struct Pass {
@@ -45,7 +56,7 @@ template <class W> class SeparableKernel final : public Kernel {
 
   void run(const Buffers& b) override {
     W* buffers[2] = {static_cast<W*>(b.workspace), reinterpret_cast<W*>(static_cast<char*>(b.workspace) + buffer_bytes())};
-    const bool as_it_is = std::is_same_v<W, float> && type_ == DType::f32;
+    const bool as_it_is = type_ == dtype_of<W>::value;
     const auto* from = static_cast<const W*>(b.inputs[0]);
     if (!as_it_is) {
       by_chunks(read_, [&](int64_t at, int64_t n) { widen(b.inputs[0], at, n, buffers[1]); });
@@ -75,7 +86,7 @@ template <class W> class SeparableKernel final : public Kernel {
     else
       with_integers(type_, [&]<class T>(T) {
         T* to = static_cast<T*>(y) + at;
-        for (int64_t i = 0; i < n; ++i) to[i] = truncated<T>(from[at + i]);
+        for (int64_t i = 0; i < n; ++i) to[i] = from_double<T>(from[at + i]);
       });
   }
 
@@ -133,13 +144,13 @@ void offer_separable_cpu(const BoundNode& b, const Machine& machine, Offer& offe
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   if (b.node->get_string("mode", "nearest") == "nearest" || resize_transformation(*b.node) == "tf_crop_and_resize")
     return offer.refuse("cpu", Reason::wrong_attribute, "separable: nearest, or a region of interest");
-  if (!float_kind(x.type) && !is_small_integer(x.type))
+  if (!float_kind(x.type) && !is_in_doubles(x.type))
     return offer.refuse("cpu", Reason::wrong_type, "separable: elements of {}", name(x.type));
   if (x.layout != Layout::plain || y.layout != Layout::plain || !is_dense(x) || !is_dense(y))
     return offer.refuse("cpu", Reason::wrong_layout, "separable: tensors that are not dense and row-major");
   if (elements(x.shape) == 0 || elements(y.shape) == 0)
     return offer.refuse("cpu", Reason::wrong_shape, "separable: an empty tensor");
-  if (is_small_integer(x.type))
+  if (is_in_doubles(x.type))
     offer_in<double>(b, machine, offer);
   else
     offer_in<float>(b, machine, offer);

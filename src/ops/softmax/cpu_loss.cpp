@@ -1,4 +1,5 @@
-// SoftmaxCrossEntropyLoss of f32 on the processor: logarithms of probabilities sample by sample, each loss picked out of the cache.
+// SoftmaxCrossEntropyLoss on the processor. Of f32: logarithms of probabilities sample by sample, each loss picked out of the cache. Of
+// f64: as its definition has it, LogSoftmax and the loss of that.
 #include <algorithm>
 
 #include "base/error.h"
@@ -95,11 +96,66 @@ class LossKernel final : public Kernel {
   int threads_;
 };
 
+/// The two nodes that the loss is defined by.
+struct Parts {
+  Node log_softmax, nll_loss;
+  BoundNode log, loss;
+  explicit Parts(const BoundNode& b) : nll_loss(*b.node) {
+    log_softmax.op = "LogSoftmax";
+    log_softmax.attrs["axis"] = int64_t{1};
+    nll_loss.op = "NegativeLogLikelihoodLoss";
+    const BoundTensor logs{.type = b.inputs[0].type, .shape = b.inputs[0].shape};
+    log = {.node = &log_softmax, .inputs = {b.inputs[0]}, .outputs = {logs}};
+    loss = {.node = &nll_loss, .inputs = b.inputs, .outputs = {b.outputs[0]}};
+    loss.inputs[0] = logs;
+  }
+};
+
+class ComposedLoss final : public Kernel {
+ public:
+  ComposedLoss(std::shared_ptr<const Parts> parts, std::unique_ptr<Kernel> log, std::unique_ptr<Kernel> loss)
+      : parts_(std::move(parts)), log_(std::move(log)), loss_(std::move(loss)), inputs_(parts_->loss.inputs.size()) {}
+
+  int64_t workspace() const override { return logs_bytes() + std::max(log_->workspace(), loss_->workspace()); }
+  void run(const Buffers& b) override {
+    char* const memory = static_cast<char*>(b.workspace);
+    void* logs = b.outputs.size() > 1 && b.outputs[1] ? b.outputs[1] : memory;
+    log_->run({.inputs = b.inputs.first(1), .outputs = std::span(&logs, 1), .workspace = memory + logs_bytes()});
+    std::ranges::copy(b.inputs, inputs_.begin());
+    inputs_[0] = logs;
+    loss_->run({.inputs = inputs_, .outputs = b.outputs.first(1), .workspace = memory + logs_bytes()});
+  }
+
+ private:
+  int64_t logs_bytes() const { return aligned(storage_bytes(parts_->log.outputs[0])); }
+
+  std::shared_ptr<const Parts> parts_;
+  std::unique_ptr<Kernel> log_, loss_;
+  std::vector<const void*> inputs_;
+};
+
+void offer_composed_loss(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const auto parts = std::make_shared<const Parts>(b);
+  Offer log, loss;
+  offer_softmax_rows(parts->log, machine, log);
+  offer_nll_loss_cpu(parts->loss, machine, loss);
+  for (const Offer* o : {&log, &loss}) {
+    if (!o->candidates.empty()) continue;
+    for (const RefusedTactic& r : o->refused) offer.refuse(r.tactic, r.why);
+    return;
+  }
+  const Candidate &first = log.candidates[0], &then = loss.candidates[0];
+  offer.candidates.push_back({"cpu", "composed", first.estimate_us + then.estimate_us, [parts, first, then] {
+                                return std::make_unique<ComposedLoss>(parts, first.prepare(), then.prepare());
+                              }});
+}
+
 }  // namespace
 
 void offer_loss_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[0].type, labels = b.inputs[1].type;
-  if (type != DType::f32) return offer.refuse("cpu", Reason::wrong_type, "its type is {}; expected f32", name(type));
+  if (type == DType::f64) return offer_composed_loss(b, machine, offer);
+  if (type != DType::f32) return offer.refuse("cpu", Reason::wrong_type, "its type is {}; expected f32 or f64", name(type));
   if (labels != DType::i32 && labels != DType::i64) return offer.refuse("cpu", Reason::wrong_type, "labels of {}", name(labels));
   if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
   const double estimate = 3 + static_cast<double>(elements(b.inputs[0].shape)) / 900 / machine.threads;

@@ -184,7 +184,10 @@ std::optional<Refusal> rejects(const BoundNode& node, const ConvProblem& p) {
 void offer_deform_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   const Deform d =
       deform_problem(*node.node, node.inputs[deform_x].shape, node.inputs[deform_w].shape, node.inputs[deform_offset].shape);
-  if (const auto why = rejects(node, d.conv)) return offer.refuse("avx2", *why);
+  if (const auto why = rejects(node, d.conv)) {
+    offer.refuse("avx2", *why);
+    return offer_deform_columns(node, machine, offer);
+  }
   const double pixels = static_cast<double>(d.conv.n * elements(d.conv.out));
   const double window = static_cast<double>(elements(d.conv.window.kernel) * d.conv.c);
   // One core: 90 GFLOP/s of products, a nanosecond for each eight channels of a sample.

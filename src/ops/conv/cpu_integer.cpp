@@ -274,10 +274,16 @@ class DirectIntegerConv final : public Kernel {
 
 void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Result<Form> f = form_of(b);
-  if (!f) return offer.refuse("cpu", f.refusal());
+  if (!f) {
+    offer.refuse("cpu", f.refusal());
+    return offer_integer_columns(b, machine, offer);
+  }
   const double products = static_cast<double>(f->batch * f->outputs * f->plane() * f->depth());
   constexpr double direct_per_us = 1e3;
-  if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, f->depth())) return offer.refuse("cpu", *why);
+  if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, f->depth())) {
+    offer.refuse("cpu", *why);
+    return offer_integer_columns(b, machine, offer);
+  }
   const bool small = f->group > 1 && f->group_outputs() < 16;
   if (small || f->group > 64) {
     offer.candidates.push_back(

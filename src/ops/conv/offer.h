@@ -35,10 +35,11 @@ void offer_indirect(const Request& r, Offer& offer);   // "avx2": src/ops/cpu/ig
 void offer_winograd(const Request& r, Offer& offer);   // "winograd": 3 x 3 windows in fewer multiplications
 void offer_depthwise(const Request& r, Offer& offer);  // "avx2": a channel a group
 void offer_onednn(const Request& r, Offer& offer);     // "onednn"
+void offer_columns(const Request& r, Offer& offer);    // "cpu": f64, by products of matrices
 
 /// Of floats: all of them, in the order in which they are offered.
 inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_depthwise, offer_winograd,
-                                                                          offer_onednn};
+                                                                          offer_onednn, offer_columns};
 
 bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's Conv
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
@@ -47,6 +48,9 @@ bool is_int8_conv(const Node& node);  // QLinearConv, ai.smelt's
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
+/// "cpu": ConvInteger of any bytes, by columns; DeformConv of f64 likewise.
+void offer_integer_columns(const BoundNode& node, const Machine& machine, Offer& offer);
+void offer_deform_columns(const BoundNode& node, const Machine& machine, Offer& offer);
 /// "avx2" and "onednn" by MatMulInteger's kernels, "cpu" for small groups: cpu_integer.cpp.
 void offer_conv_integer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
 void offer_deform_cpu(const BoundNode& node, const Machine& machine, Offer& offer);   // "avx2": cpu_deform.cpp

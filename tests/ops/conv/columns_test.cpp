@@ -1,0 +1,85 @@
+// Convolutions as products with columns: of f64, and ConvInteger by computed weights, against their references.
+#include "ops/one_node.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops::test {
+namespace {
+
+struct Case {
+  Shape x, w;
+  Attributes attributes;
+};
+
+std::vector<Case> plain_cases() {
+  return {
+      {{2, 3, 9, 8}, {4, 3, 3, 3}, {}},
+      {{1, 4, 9, 8}, {6, 2, 3, 2}, {{"group", int64_t{2}}, {"pads", Ints{1, 0, 2, 1}}, {"strides", Ints{2, 3}}}},
+      {{1, 5, 7, 7}, {5, 1, 3, 3}, {{"group", int64_t{5}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{2, 1}}}},
+      {{3, 4, 17}, {3, 4, 5}, {{"pads", Ints{9, 7}}, {"strides", Ints{2}}}},
+      {{1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, {{"pads", Ints{0, 1, 0, 1, 1, 2}}, {"strides", Ints{1, 2, 1}}}},
+      {{1, 3, 40, 50}, {2, 3, 1, 1}, {}},
+      {{1, 1, 3, 3}, {70, 1, 3, 3}, {{"auto_pad", std::string("SAME_LOWER")}}},
+      {{1, 2, 6, 70}, {3, 2, 3, 3}, {{"pads", Ints{40, 40, 40, 40}}, {"dilations", Ints{19, 9}}}},
+  };
+}
+
+void expect_agreement(const std::string& op, const std::vector<Tensor>& inputs, const Attributes& attributes, bool constant,
+                      double tolerance) {
+  for (const int threads : {1, 2, 3}) {
+    Trial t;
+    t.node = make_node(op, 0, attributes, 0);
+    for (size_t i = 0; i < inputs.size(); ++i) t.add(inputs[i], i > 0 && constant);
+    const Tensor want = expected(t);
+    t.result(want.type(), want.shape());
+    EXPECT_THAT(agree(t, want, tolerance, threads), testing::Contains("cpu"));
+  }
+}
+
+TEST(ConvColumns, agrees_in_f64) {
+  for (const Case& c : plain_cases()) {
+    SCOPED_TRACE(to_string(c.x) + to_string(c.w));
+    const Tensor x = random_tensor(DType::f64, c.x, 1), w = random_tensor(DType::f64, c.w, 2);
+    for (const bool constant : {false, true}) {
+      expect_agreement("Conv", {x, w}, c.attributes, constant, 1e-13);
+      expect_agreement("Conv", {x, w, random_tensor(DType::f64, {c.w[0]}, 3)}, c.attributes, constant, 1e-13);
+    }
+  }
+}
+
+TEST(ConvColumns, agrees_transposed_in_f64) {
+  const Case cases[] = {
+      {{2, 3, 5, 4}, {3, 4, 3, 3}, {}},
+      {{1, 4, 5, 4}, {4, 3, 3, 2}, {{"group", int64_t{2}}, {"pads", Ints{1, 0, 2, 1}}, {"strides", Ints{2, 3}}}},
+      {{1, 6, 7}, {6, 1, 4}, {{"group", int64_t{6}}, {"strides", Ints{2}}, {"output_padding", Ints{1}}, {"dilations", Ints{3}}}},
+      {{1, 2, 3, 4, 2}, {2, 3, 2, 2, 3}, {{"strides", Ints{1, 2, 2}}, {"pads", Ints{1, 0, 0, 0, 1, 2}}}},
+      {{2, 2, 64, 64}, {2, 40, 2, 2}, {{"strides", Ints{2, 2}}}},
+      {{1, 3, 5, 5}, {3, 2, 3, 3}, {{"output_shape", Ints{10, 11}}, {"strides", Ints{2, 2}}}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(to_string(c.x) + to_string(c.w));
+    const int64_t m = c.w[1] * (c.attributes.contains("group") ? std::get<int64_t>(c.attributes.at("group")) : 1);
+    const Tensor x = random_tensor(DType::f64, c.x, 1), w = random_tensor(DType::f64, c.w, 2);
+    expect_agreement("ConvTranspose", {x, w}, c.attributes, true, 1e-13);
+    expect_agreement("ConvTranspose", {x, w, random_tensor(DType::f64, {m}, 3)}, c.attributes, false, 1e-13);
+  }
+}
+
+TEST(ConvColumns, agrees_for_integers_by_computed_weights) {
+  for (const Case& c : plain_cases()) {
+    for (const DType a : {DType::u8, DType::i8})
+      for (const DType b : {DType::u8, DType::i8}) {
+        SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(a)) + std::string(name(b)));
+        const auto bytes = [](DType type, const Shape& s, uint32_t seed) {
+          return type == DType::u8 ? random_tensor(type, s, seed, 0, 255.99) : random_tensor(type, s, seed, -128, 127.99);
+        };
+        const Tensor x = bytes(a, c.x, 1), w = bytes(b, c.w, 2);
+        expect_agreement("ConvInteger", {x, w}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, bytes(a, {}, 3)}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, bytes(a, {}, 3), bytes(b, {}, 4)}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, bytes(a, {1}, 3), bytes(b, {c.w[0]}, 4)}, c.attributes, false, 0);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops::test

@@ -177,6 +177,7 @@ std::optional<Refusal> rejects(const BoundNode& b) {
 }  // namespace
 
 void offer_recurrent_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.inputs[0].type == DType::f64) return offer_recurrent_products(b, machine, offer);
   if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   // One core takes some 25 products in a nanosecond where rows share W, and reads R at 12 GB/s to 60 GB/s in every step.
   const double products = static_cast<double>(recurrent_flops(b)) / 2;

@@ -5,7 +5,9 @@
 
 namespace smelt::ops {
 
-void offer_recurrent_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_recurrent.cpp
+void offer_recurrent_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_recurrent.cpp
+/// "cpu": of f64, cpu_products.cpp.
+void offer_recurrent_products(const BoundNode& b, const Machine& machine, Offer& offer);
 void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_recurrent.cpp
 
 }  // namespace smelt::ops

@@ -187,6 +187,15 @@ TEST_P(Recurrent, computes_16_bit_types_in_f32) {
   }
 }
 
+TEST_P(Recurrent, multiplies_f64_in_f64) {
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Case c = any_case(GetParam(), seed);
+    c.type = DType::f64;
+    expect_agreement(c, 1e-12);
+  }
+}
+
 TEST_P(Recurrent, takes_every_named_activation) {
   const std::vector<std::string> names = {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
                                           "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus",  "tanh",
@@ -237,14 +246,13 @@ TEST_P(Recurrent, names_a_length_beyond_the_steps) {
   expect_error("sequence_lens has 4, expected 0 to 3", [&] { run_kernel(p, 1); });
 }
 
-TEST(RecurrentOffer, leaves_doubles_to_the_reference) {
+TEST(RecurrentOffer, multiplies_doubles_as_matrices) {
   Case c;
   c.type = DType::f64;
   Problem p = problem(c);
   p.bound.node = &p.node;
   const Offer o = offer(p.bound, Machine{});
-  EXPECT_EQ(o.candidates[0].tactic, "reference");
-  EXPECT_THAT(o.refused[0].why.text, testing::HasSubstr("its type is f64"));
+  EXPECT_EQ(o.candidates[0].config, "products");
 }
 
 // The state is quantised anew in every step, so a value at the border of two levels may fall to either side.

@@ -79,10 +79,12 @@ void run_transposed(ComputeContext& ctx) {
   in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const TransposedConv t = transposed_conv(c.node, c.in(0).shape(), c.in(1).shape());
-    for (int64_t n = 0; n < t.n; ++n) {
-      for (int64_t m = 0; m < t.m; ++m)
-        transposed_plane<T>(t, n, m, c.in(0).data<T>(), c.in(1).data<T>(), optional_data<T>(c, 2), c.outputs[0].data<T>());
-    }
+    const T *x = c.in(0).data<T>(), *w = c.in(1).data<T>(), *bias = optional_data<T>(c, 2);
+    T* y = c.outputs[0].data<T>();
+    const int64_t work = elements(t.out) * t.n * t.m * (1 + t.c / t.group);
+    parallel(useful_threads(threads::team_threads(), work), t.n * t.m, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) transposed_plane<T>(t, i / t.m, i % t.m, x, w, bias, y);
+    });
   });
 }
 

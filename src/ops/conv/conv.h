@@ -1,9 +1,11 @@
 // Convolution's shape rule and loops, shared by Conv, ConvInteger, QLinearConv and the fused forms.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ops/core/window.h"
+#include "ops/cpu/parallel.h"
 
 namespace smelt::ops {
 
@@ -17,14 +19,17 @@ struct ConvProblem {
 /// Checks ranks, channels, group and kernel_shape; throws Error with the expected and the found.
 ConvProblem conv_problem(const Node& node, const Shape& x, const Shape& w);
 
-/// Calls f(n, m, plane) with each finished output plane of sums, accumulated in Acc (no bias).
+/// Calls f(n, m, plane) with each finished output plane of sums, accumulated in Acc (no bias): for several planes at a time.
 template <class Acc, class In, class F> void convolve(const ConvProblem& p, const In* x, const In* w, F&& f) {
   const int64_t in_plane = elements(p.in), out_plane = elements(p.out), taps = elements(p.window.kernel);
   const int64_t group_c = p.c / p.group, group_m = p.m / p.group, stride = p.window.stride.back();
-  std::vector<Acc> sums(static_cast<size_t>(out_plane));
-  for (int64_t n = 0; n < p.n; ++n) {
-    for (int64_t m = 0; m < p.m; ++m) {
-      std::fill(sums.begin(), sums.end(), Acc{});
+  const int threads = useful_threads(threads::team_threads(), p.n * p.m * group_c * taps * out_plane);
+  std::vector<Acc> all(static_cast<size_t>(threads * out_plane));
+  parallel(threads, p.n * p.m, 1, [&](int64_t begin, int64_t end, int thread) {
+    const std::span<Acc> sums(all.data() + thread * out_plane, static_cast<size_t>(out_plane));
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / p.m, m = i % p.m;
+      std::ranges::fill(sums, Acc{});
       for (int64_t c = 0; c < group_c; ++c) {
         const In* plane = x + (n * p.c + (m / group_m) * group_c + c) * in_plane;
         const In* weight = w + (m * group_c + c) * taps;
@@ -32,14 +37,18 @@ template <class Acc, class In, class F> void convolve(const ConvProblem& p, cons
         do {
           const Acc factor = static_cast<Acc>(*weight++);
           for_runs(p.window, p.out, p.in, tap, [&](int64_t place, int64_t point, int64_t count) {
-            for (int64_t i = 0; i < count; ++i)
-              sums[static_cast<size_t>(place + i)] += factor * static_cast<Acc>(plane[point + i * stride]);
+            Acc* to = sums.data() + place;
+            const In* from = plane + point;
+            if (stride == 1)
+              for (int64_t k = 0; k < count; ++k) to[k] += factor * static_cast<Acc>(from[k]);
+            else
+              for (int64_t k = 0; k < count; ++k) to[k] += factor * static_cast<Acc>(from[k * stride]);
           });
         } while (advance(tap, p.window.kernel));
       }
       f(n, m, sums.data());
     }
-  }
+  });
 }
 
 /// The same of integers: sums wrap, as kernels' do.

@@ -148,16 +148,15 @@ void run_einsum(ComputeContext& c) {
       load(c.in(k), 0, 1, c.in(k).size(), values[k].data());
     }
     int64_t result = 0;
+    std::vector<const A*> first(operands);
     outer.for_each_run([&](std::span<const int64_t> base) {
       for (int64_t o = 0; o < outer.run(); ++o) {
         A total = 0;
         summed.for_each_run([&](std::span<const int64_t> at) {
+          for (size_t k = 0; k < operands; ++k) first[k] = values[k].data() + base[k] + o * outer.stride(k) + at[k];
           for (int64_t i = 0; i < summed.run(); ++i) {
             A product = 1;
-            for (size_t k = 0; k < operands; ++k) {
-              product = wrapping_mul(
-                  product, values[k][static_cast<size_t>(base[k] + o * outer.stride(k) + at[k] + i * summed.stride(k))]);
-            }
+            for (size_t k = 0; k < operands; ++k) product = wrapping_mul(product, first[k][i * summed.stride(k)]);
             total = wrapping_add(total, product);
           }
         });

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "ops/core/operator.h"
+#include "ops/cpu/parallel.h"
 
 namespace smelt::ops {
 
@@ -19,25 +21,27 @@ struct MatMulProblem {
 /// Throws Error with the expected and the found when the shapes do not multiply.
 MatMulProblem matmul_problem(Shape a, Shape b, bool trans_a = false, bool trans_b = false);
 
-/// Calls f(y offset, sums) for every row of n sums, accumulated in Acc.
+/// Calls f(y offset, sums) for every row of n sums, accumulated in Acc: for several rows at a time.
 template <class Acc, class A, class B, class F> void multiply(const MatMulProblem& p, const A* a, const B* b, F&& f) {
-  std::vector<Acc> sums(static_cast<size_t>(p.n));
-  Shape index(p.batch.size(), 0);
-  const int64_t batches = elements(p.batch);
-  for (int64_t at = 0; at < batches; ++at) {
-    int64_t a_at = 0, b_at = 0;
-    for (size_t d = 0; d < index.size(); ++d) {
-      a_at += index[d] * p.a_batch[d];
-      b_at += index[d] * p.b_batch[d];
-    }
-    for (int64_t i = 0; i < p.m; ++i) {
-      const A* row = a + a_at + i * p.a_row;
-      std::fill(sums.begin(), sums.end(), Acc{});
+  const int64_t rows = elements(p.batch) * p.m;
+  const int threads = useful_threads(threads::team_threads(), rows * p.n * p.k);
+  std::vector<Acc> all(static_cast<size_t>(threads * p.n));
+  parallel(threads, rows, 1, [&](int64_t begin, int64_t end, int thread) {
+    const std::span<Acc> sums(all.data() + thread * p.n, static_cast<size_t>(p.n));
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t a_at = 0, b_at = 0, rest = r / p.m;
+      for (size_t d = p.batch.size(); d-- > 0; rest /= p.batch[d]) {
+        a_at += rest % p.batch[d] * p.a_batch[d];
+        b_at += rest % p.batch[d] * p.b_batch[d];
+      }
+      const A* row = a + a_at + r % p.m * p.a_row;
+      std::ranges::fill(sums, Acc{});
       if (p.b_col == 1) {  // rows of b are contiguous: add multiples of them
         for (int64_t k = 0; k < p.k; ++k) {
           const Acc factor = static_cast<Acc>(row[k * p.a_col]);
           const B* from = b + b_at + k * p.b_row;
-          for (int64_t j = 0; j < p.n; ++j) sums[static_cast<size_t>(j)] += factor * static_cast<Acc>(from[j]);
+          Acc* to = sums.data();
+          for (int64_t j = 0; j < p.n; ++j) to[j] += factor * static_cast<Acc>(from[j]);
         }
       } else {  // columns are: scalar products
         for (int64_t j = 0; j < p.n; ++j) {
@@ -47,13 +51,9 @@ template <class Acc, class A, class B, class F> void multiply(const MatMulProble
           sums[static_cast<size_t>(j)] = sum;
         }
       }
-      f((at * p.m + i) * p.n, sums.data());
+      f(r * p.n, sums.data());
     }
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < p.batch[d]) break;
-      index[d] = 0;
-    }
-  }
+  });
 }
 
 /// The same of integers: sums wrap, as kernels' do.

@@ -26,26 +26,47 @@ void infer_col2im(InferContext& c) {
   c.set(0, c.in(0).type, with_spatial(c.shape(0)[0], b.channels, b.image));
 }
 
+namespace {
+
+/// y: the columns' elements added up in T, of bool its sum being whether any of them is true.
+template <class T> void add_columns(const Blocks& b, int64_t planes, const T* column, T* y) {
+  const int64_t image = elements(b.image), places = elements(b.places), stride = b.window.stride.back();
+  std::fill(y, y + planes * image, T{});
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    Shape tap(b.window.rank(), 0);
+    do {
+      for_runs(b.window, b.places, b.image, tap, [&](int64_t place, int64_t point, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          T& to = y[plane * image + point + i * stride];
+          to = static_cast<T>(to + column[place + i]);
+        }
+      });
+      column += places;
+    } while (advance(tap, b.window.kernel));
+  }
+}
+
+}  // namespace
+
 void run_col2im(ComputeContext& ctx) {
   const Shape& x = ctx.in(0).shape();
   const Blocks blocks = blocks_of(ctx.node, x, ctx.in(1).to_ints(), ctx.in(2).to_ints());
   allocated(ctx, 0, ctx.in(0).type(), with_spatial(x[0], blocks.channels, blocks.image));
-  in_float(ctx, [&b = blocks, &x](ComputeContext& c, auto zero) {
-    using T = decltype(zero);
-    const int64_t image = elements(b.image), places = x[2], stride = b.window.stride.back();
-    const T* column = c.in(0).data<T>();
-    T* y = c.outputs[0].data<T>();
-    std::fill(y, y + c.outputs[0].size(), T{});
-    for (int64_t plane = 0; plane < x[0] * b.channels; ++plane) {
-      Shape tap(b.window.rank(), 0);
-      do {
-        for_runs(b.window, b.places, b.image, tap, [&](int64_t place, int64_t point, int64_t count) {
-          for (int64_t i = 0; i < count; ++i) y[plane * image + point + i * stride] += column[place + i];
-        });
-        column += places;
-      } while (advance(tap, b.window.kernel));
-    }
-  });
+  const auto add = [&blocks, planes = x[0] * blocks.channels]<class T>(ComputeContext& c, T) {
+    add_columns(blocks, planes, static_cast<const T*>(c.in(0).raw()), static_cast<T*>(c.outputs[0].raw()));
+  };
+  switch (ctx.in(0).type()) {  // sums of integers wrap, as unsigned ones do
+    case DType::boolean: return add(ctx, bool{});
+    case DType::i8:
+    case DType::u8: return add(ctx, uint8_t{});
+    case DType::i16:
+    case DType::u16: return add(ctx, uint16_t{});
+    case DType::i32:
+    case DType::u32: return add(ctx, uint32_t{});
+    case DType::i64:
+    case DType::u64: return add(ctx, uint64_t{});
+    default: in_float(ctx, add);
+  }
 }
 
 }  // namespace smelt::ops

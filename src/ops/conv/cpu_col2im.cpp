@@ -29,6 +29,10 @@ class Col2ImKernel final : public Kernel {
         switch (type_) {
           case DType::f32: add(column<float>(b, plane), to<float>(b, plane)); break;
           case DType::f64: add(column<double>(b, plane), to<double>(b, plane)); break;
+          case DType::i32:
+          case DType::u32: add(column<uint32_t>(b, plane), to<uint32_t>(b, plane)); break;
+          case DType::i64:
+          case DType::u64: add(column<uint64_t>(b, plane), to<uint64_t>(b, plane)); break;
           case DType::f16: add_halves(column<smelt::Half>(b, plane), to<smelt::Half>(b, plane), scratch(b, thread)); break;
           default: add_halves(column<BFloat>(b, plane), to<BFloat>(b, plane), scratch(b, thread)); break;
         }
@@ -75,7 +79,8 @@ class Col2ImKernel final : public Kernel {
 
 void offer_col2im_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[0].type;
-  if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)
+  if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16 &&
+      !(is_integer(type) && bits(type) >= 32))
     return offer.refuse("cpu", Reason::wrong_type, "elements of {}", name(type));
   if (!b.constant(1) || !b.constant(2)) return offer.refuse("cpu", Reason::not_constant, "its image or its block is computed");
   if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);

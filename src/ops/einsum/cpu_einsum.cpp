@@ -3,6 +3,7 @@
 // is summed. Anything else is a loop over the elements of the result.
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 
 #include "base/error.h"
 #include "ops/core/align.h"
@@ -136,7 +137,8 @@ class ReorderKernel final : public Kernel {
   StridedCopy copy_;
 };
 
-/// Any contraction of f32 or f64, element by element: for sums that only one operand has, and three operands and more.
+/// Any contraction, element by element: for sums that only one operand has, and three operands and more. Those of floats are taken in
+/// double, and integers wrap, as unsigned ones do.
 template <class T> class LoopKernel final : public Kernel {
  public:
   LoopKernel(const Loops& l, int threads) : l_(l), count_(1), sums_(1) {
@@ -152,10 +154,10 @@ template <class T> class LoopKernel final : public Kernel {
         int64_t rest = o;
         for (size_t a = l_.outer; a-- > 0; rest /= l_.extents[a])
           for (size_t k = 0; k < operands; ++k) at[k] += rest % l_.extents[a] * l_.operands[k].steps[a];
-        double total = 0;
+        Sum total = 0;
         for (int64_t s = 0; s < sums_; ++s) {
-          double product = 1;
-          for (size_t k = 0; k < operands; ++k) product *= static_cast<double>(static_cast<const T*>(b.inputs[k])[at[k]]);
+          Sum product = 1;
+          for (size_t k = 0; k < operands; ++k) product *= static_cast<Sum>(static_cast<const T*>(b.inputs[k])[at[k]]);
           total += product;
           for (size_t a = loops; a-- > l_.outer;) {
             for (size_t k = 0; k < operands; ++k) at[k] += l_.operands[k].steps[a];
@@ -170,6 +172,7 @@ template <class T> class LoopKernel final : public Kernel {
   }
 
  private:
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
   Loops l_;
   int64_t count_, sums_;
   int threads_ = 1;
@@ -199,7 +202,8 @@ std::optional<Product> product_of(const Loops& l) {
 
 void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.outputs[0].type;
-  if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)
+  const bool is_integers = is_integer(type) && bits(type) >= 32;
+  if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16 && !is_integers)
     return offer.refuse("cpu", Reason::wrong_type, "elements of {}", name(type));
   if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
   if (elements(b.outputs[0].shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "an empty result");
@@ -242,12 +246,14 @@ void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
     }
     if (!offer.candidates.empty()) return;
   }
-  if (l.operands.size() > 16 || (type != DType::f32 && type != DType::f64))
+  if (l.operands.size() > 16 || (type != DType::f32 && type != DType::f64 && !is_integers))
     return offer.refuse("cpu", Reason::wrong_type, "a sum of {} over loops that are no product", name(type));
   const double estimate = 2 + work * static_cast<double>(l.operands.size()) / 500 / threads;
   offer.candidates.push_back({"cpu", "loops", estimate, [l, type, threads]() -> std::unique_ptr<Kernel> {
                                 if (type == DType::f64) return std::make_unique<LoopKernel<double>>(l, threads);
-                                return std::make_unique<LoopKernel<float>>(l, threads);
+                                if (type == DType::f32) return std::make_unique<LoopKernel<float>>(l, threads);
+                                if (bits(type) == 64) return std::make_unique<LoopKernel<uint64_t>>(l, threads);
+                                return std::make_unique<LoopKernel<uint32_t>>(l, threads);
                               }});
 }
 

@@ -1,4 +1,5 @@
-// What can run a node: the tactics of the first operators in the families' lists that have one for it, then the reference.
+// What can run a node: the tactics of the first operators in the families' lists that have one for it, else those that have one for it
+// in other types, then the reference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "ops/pool/family.h"
 #include "ops/quantize/family.h"
 #include "ops/reduce/family.h"
+#include "ops/registry/converted.h"
 #include "ops/reorder/around.h"
 #include "ops/reorder/family.h"
 #include "ops/resize/family.h"
@@ -157,7 +159,8 @@ void offer_tactics(const BoundNode& node, const Machine& machine, const Wanted& 
       if (!offer || !tactics.handles(*node.node)) continue;
       static const ChosenTactic none;
       o.wanted = wanted;
-      if (wanted.only && wanted.only->config.ends_with(reordered_suffix)) o.wanted.only = &none;
+      if (wanted.only && (wanted.only->config.ends_with(reordered_suffix) || is_converted(wanted.only->config)))
+        o.wanted.only = &none;
       offer(node, machine, o);
       if (family->images && !machine.gpu) offer_reordered(offer, node, machine, wanted, o);
       if (wanted.at_once) std::erase_if(o.candidates, [](const Candidate& c) { return generates_code(c.tactic); });
@@ -180,6 +183,10 @@ Offer offer(const BoundNode& node, const Machine& machine, Wanted wanted) {
   if (machine.gpu && writes_nothing(node))
     o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
   offer_tactics(node, machine, wanted, o);
+  if (!machine.gpu && o.candidates.empty()) {
+    const auto inner = [&](const BoundNode& form, const Wanted& w, Offer& of) { offer_tactics(form, machine, w, of); };
+    offer_converted(node, machine, wanted, inner, o);
+  }
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);

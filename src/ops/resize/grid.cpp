@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "ops/core/copy.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/window.h"
@@ -115,7 +116,11 @@ Shape grid_output(const Shape& x, const Shape& grid) {
 
 void infer_grid_sample(InferContext& c) { c.set(0, type_of(c, 0), grid_output(c.shape(0), c.shape(1))); }
 
+/// Integers are sampled as doubles, and cut to whole numbers.
+void sample_integers(ComputeContext& c);
+
 void run_grid_sample(ComputeContext& ctx) {
+  if (!is_float(ctx.in(0).type())) return sample_integers(ctx);
   in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape spatial = spatial_of(c.in(0).shape()), step = strides(spatial);
@@ -156,6 +161,14 @@ void run_grid_sample(ComputeContext& ctx) {
       }
     }
   });
+}
+
+void sample_integers(ComputeContext& c) {
+  Tensor inputs[] = {c.in(0).cast(DType::f64), c.in(1)};
+  Tensor outputs[] = {Tensor::empty(DType::f64, c.outputs[0].shape())};
+  ComputeContext real{c.node, inputs, outputs, {}};
+  run_grid_sample(real);
+  copy_all(outputs[0].cast(c.outputs[0].type()), c.outputs[0]);
 }
 
 void infer_affine_grid(InferContext& c) {

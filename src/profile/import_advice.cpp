@@ -16,6 +16,7 @@ using Names = std::span<const std::string_view>;
 // In lower case, without a domain, and without PyTorch's underscore for "in place".
 constexpr std::string_view host_copies[] = {"memcpyfromhost", "memcpytohost"};  // ONNX Runtime's
 constexpr std::string_view engine_copies[] = {"copy"};                          // Nsight Systems'
+constexpr std::string_view page_moves[] = {"pages"};                            // of memory that host and device share
 constexpr std::string_view moves[] = {"transpose", "concat",       "slice",    "split",        "pad",          "expand",
                                       "tile",      "gather",       "roll",     "depthtospace", "spacetodepth", "reorderoutput",
                                       "identity",  "reorderinput", "reformat", "shuffle",      "move"};
@@ -82,8 +83,11 @@ std::vector<Advice> advise(const Timings& t) {
   if (!t.advice.empty()) return t.advice;
   const bool torch = t.origin == "PyTorch profiler";
   Found found(t);
-  if (t.origin == "Nsight Systems")
+  if (t.origin == "Nsight Systems") {
     found.about(engine_copies, "keep tensors on the GPU, and copies out of the middle", "copy between host and device");
+    found.about(page_moves, "bring managed memory over before kernels ask for it: cudaMemPrefetchAsync, or a copy of one piece",
+                "move pages between host and device one by one, for which kernels wait");
+  }
   found.about(host_copies, "keep tensors on the GPU, and operators that run on the host out of the middle",
               "copy between host and device");
   found.about(pointwise, "fuse what computes element by element into its neighbours: smelt optimize MODEL",

@@ -94,6 +94,25 @@ constexpr const char *kernels = "CUPTI_ACTIVITY_KIND_KERNEL", *graphs = "CUPTI_A
                      *calls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr std::string_view moved_on_gpu = "copy on the GPU";
 
+/// What follows `key` between quotes in a dictionary as Python prints it, of words without escapes.
+std::string printed_value(const std::string& dictionary, std::string_view key) {
+  const size_t at = dictionary.find(key);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + key.size(), end = dictionary.find('\'', begin);
+  return end == std::string::npos ? "" : dictionary.substr(begin, end - begin);
+}
+
+/// A range's label without what tells one call from the next. PyTorch's emit_nvtx writes "aten::conv2d, seq = 7, op_id = 12,
+/// sizes = [[…]]"; PyProf and DLProf write dictionaries, with a path of functions or an operator's name among their members.
+std::string label_of(std::string text) {
+  if (text.starts_with("{'"))
+    for (const std::string_view key : {"'funcStack': '/", "'op': '"})
+      if (std::string value = printed_value(text, key); !value.empty()) return value;
+  size_t end = text.size();
+  for (const std::string_view what : {", seq = ", ", op_id = ", ", sizes = "}) end = std::min(end, text.find(what));
+  return text.substr(0, end);
+}
+
 std::map<int64_t, Ranges> ranges_by_thread(const Database& db) {
   std::map<int64_t, Ranges> threads;
   if (!db.has("NVTX_EVENTS")) return threads;
@@ -101,7 +120,7 @@ std::map<int64_t, Ranges> ranges_by_thread(const Database& db) {
                                 ? "coalesce(nullif(e.text, ''), (SELECT value FROM StringIds WHERE id = e.textId))"
                                 : "e.text";
   db.each("SELECT e.start, e.end, " + label + ", e.globalTid FROM NVTX_EVENTS e WHERE e.end > e.start", [&](sqlite3_stmt* s) {
-    if (const std::string text = Database::text(s, 2); !text.empty())
+    if (const std::string text = label_of(Database::text(s, 2)); !text.empty())
       threads[sqlite3_column_int64(s, 3)].add({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), text});
   });
   for (auto& [thread, ranges] : threads) ranges.sort();
@@ -130,7 +149,10 @@ void read_work(const Database& db, const std::string& table, const std::string& 
   db.each(query, [&](sqlite3_stmt* s) {
     if (sqlite3_column_type(s, 3) != SQLITE_INTEGER) fail("damaged: times in its table {} are no numbers", table);
     const std::string named = Database::text(s, 2);
-    all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), named, named == moved_on_gpu ? "move" : op,
+    all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), named,
+                   named == moved_on_gpu         ? "move"
+                   : named.starts_with("pages ") ? "pages"
+                                                 : op,
                    static_cast<double>(std::max<int64_t>(0, sqlite3_column_int64(s, 3))) / 1e3});
   });
 }
@@ -148,7 +170,7 @@ std::vector<Work> work_of(const Database& db) {
     warn("{} launches of CUDA graphs are in it as one each: nsys profile --cuda-graph-trace=node records their kernels", whole);
   const std::string kind = fmt::format(
       "CASE k.copyKind WHEN 1 THEN 'copy to the GPU' WHEN 2 THEN 'copy to the host' WHEN 8 THEN "
-      "'{}' WHEN 10 THEN 'copy between GPUs' ELSE 'copy' END",
+      "'{}' WHEN 10 THEN 'copy between GPUs' WHEN 11 THEN 'pages to the GPU' WHEN 12 THEN 'pages to the host' ELSE 'copy' END",
       moved_on_gpu);
   read_work(db, copies, db.has(copies, "copyKind") ? kind : "'copy'", "copy", all);
   read_work(db, fills, "'fill'", "fill", all);
@@ -160,9 +182,13 @@ std::vector<Work> work_of(const Database& db) {
 
 Timings from_nsight(const std::filesystem::path& file) {
   const Database db(file);
-  if (!(db.has(kernels) || db.has(graphs)) || !db.has("StringIds"))
-    throw Error("an SQLite file without kernels of Nsight Systems", "nsys export --type sqlite writes one.",
+  if (!(db.has(kernels) || db.has(graphs)) || !db.has("StringIds")) {
+    const bool exported = db.has("StringIds") && db.has("TARGET_INFO_SESSION_START_TIME");
+    throw Error("an SQLite file without kernels of Nsight Systems",
+                exported ? "What was recorded ran none: see that it used the GPU, and record with nsys profile --trace=cuda,nvtx."
+                         : "nsys export --type sqlite writes one.",
                 ExitCode::unsupported);
+  }
   std::map<int64_t, Ranges> threads = ranges_by_thread(db);
   const std::vector<Work> all = work_of(db);
   Timings t{.origin = "Nsight Systems", .gpu = true};
@@ -170,6 +196,7 @@ Timings from_nsight(const std::filesystem::path& file) {
   for (const Work& w : all) {
     std::vector<std::string> scope;
     if (const auto at = threads.find(w.thread); at != threads.end()) scope = at->second.at(w.asked);
+    scope.erase(std::unique(scope.begin(), scope.end()), scope.end());  // an operator's range lies in its call's of the same name
     std::string name;
     for (const std::string& level : scope) name += level + "/";
     name += w.name;

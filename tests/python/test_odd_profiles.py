@@ -153,3 +153,42 @@ def test_exports_of_other_versions_of_nsight_systems_are_read(command, tmp_path)
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL")
     assert "without a kernel's time" in command("profile", path, code=1).stderr
+
+
+def test_labels_that_differ_from_call_to_call_are_one_range(command, tmp_path):
+    """As PyTorch's emit_nvtx (since 1.7) and DLProf (in Nsight Systems 2022.1) were seen to write them."""
+    stack = ("{''traceMarker'': [''net.py:41'', ''/lib/module.py:1102''], ''funcStack'': ''/<module>/Net::forward/Conv2d::forward/conv2d''}",
+             "{''mod'': ''torch.nn.functional'', ''op'': ''conv2d'', ''args'': [{''name'': '''', ''shape'': (1, 3)}]}")
+    ranges, kernels, calls = [], [], []
+    for run in range(2):
+        at = 1000 * run
+        labels = (*stack, f"aten::conv2d, seq = {run}, op_id = {7 + run}, sizes = [[1, 3], [], []]", f"aten::_convolution, seq = {run}")
+        ranges += [f"({at + i}, {at + 900 - i}, '{label}', 5)" for i, label in enumerate(labels)]
+        calls += [f"({at + 100}, {at + 110}, 5, {run})"]
+        kernels += [f"({at + 200}, {at + 2200}, {run}, 0, 1)"]
+    path = nsight(tmp_path / "nsys.sqlite", "start, end, correlationId, globalPid, shortName", kernels[0][1:-1], f"""
+        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES {kernels[1]};
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId);
+        CREATE TABLE NVTX_EVENTS (start, end, text, globalTid);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES {", ".join(calls)};
+        INSERT INTO NVTX_EVENTS VALUES {", ".join(ranges)};""")
+    [row] = tables(command, "profile", path)["nodes"]
+    assert row["name"].endswith("Net::forward/Conv2d::forward/conv2d/aten::conv2d/aten::_convolution/gemm"), row["name"]
+    assert (row["self_us"], row["calls"]) == (4, 2)
+
+
+def test_pages_of_managed_memory_are_told_from_copies(command, tmp_path):
+    path = nsight(tmp_path / "nsys.sqlite", "start, end, correlationId, globalPid, shortName", "0, 9000, 1, 0, 1", """
+        CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, correlationId, globalPid, copyKind, bytes);
+        INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 3010, NULL, 0, 11, 64), (4000, 5000, NULL, 0, 12, 64), (6000, 7000, 2, 0, 2, 64);""")
+    shown = tables(command, "profile", path)
+    assert {r["name"]: r["self_us"] for r in shown["nodes"]} == {"gemm": 9, "pages to the GPU": 3, "pages to the host": 1,
+                                                                "copy to the host": 1}
+    assert [(a["what"].split()[0], a["us"]) for a in shown["advice"]] == [("bring", 4), ("keep", 1)]
+
+
+def test_a_recording_in_which_no_kernel_ran_is_told_from_another_file(command, tmp_path):
+    path = tmp_path / "nsys.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("CREATE TABLE StringIds (id, value); CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs);")
+    assert "see that it used the GPU" in command("profile", path, code=3).stderr

@@ -126,13 +126,11 @@ def main():
     rows, counts, left = [], collections.Counter(), []
     print(f"{'model':26} {'base':10} {'piece':20} {'run':>10} {'promised':>9} {'saved':>7} {'ratio':>6}", file=args.out)
     asked = list(subjects(args.models, only))
-    ahead = {}  # filled beside a GPU's runs; nothing may run beside a processor's
-    if args.fill and args.device != "cpu":
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        ahead = {path: pool.submit(fill, path, args.fill) for path, _ in asked}
+    if args.fill:  # all of them first: beside it, copies of the host's memory took half as long again
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            asked = [(made.result(), bases) for made, bases in
+                     [(pool.submit(fill, path, args.fill), bases) for path, bases in asked]]
     for path, bases in asked:
-        if args.fill:
-            path = ahead[path].result() if ahead else fill(path, args.fill)
         for base in bases:
             try:
                 found = list(pieces(smelt.profile(path, base), path, base, left))

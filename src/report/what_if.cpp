@@ -47,17 +47,12 @@ double saved_us(Execution& own, Execution& other) {
   return profile::median(t.own) - profile::median(t.other);
 }
 
-/// What a run of `other` takes of one of `own`: by the fastest, as work beside them makes runs longer and never shorter.
+/// What a run of `other` takes of one of `own`: by the fastest, as work beside them makes runs longer and never shorter. In turn,
+/// since tuning a plan makes the gaps in a GPU's graphs longer, up to a tenth of a run, for the rest of the process and of all plans.
 double part_of(Execution& own, Execution& other) {
   const InTurn t = timed_in_turn(own, other, few_runs);
   const double least = std::ranges::min(t.own);
   return least > 0 ? std::ranges::min(t.other) / least : 1;
-}
-
-/// A run of the plan as its build timed it, to decide whether kernels begin early (run/early_launch.h); 0 where it did not.
-double timed_us(const Plan& plan) {
-  const plan::EarlyLaunch e = run::early_launch_of(plan);
-  return e.on ? e.early_us : e.late_us;
 }
 
 /// What a run takes as the build decided to launch kernels, of what it takes with each after the one before it.
@@ -85,9 +80,6 @@ void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const
   if (const profile::Foreseen f = profile::foresee(p, then.execution->steps(), early); f.sure() && same_types) {
     a.us = p.latency_us.median - f.run_us, a.from = "kernels";
     a.why += fmt::format("; of that plan's {} steps {} run here, {} were measured by themselves", f.steps, f.seen, f.tuned);
-  } else if (const double run_us = timed_us(*then.plan); run_us > 0) {
-    a.us = p.latency_us.median - run_us, a.from = "measured";
-    a.why += fmt::format("; a run of that plan took {} when it was built", format(run_us, Unit::us));
   } else {
     const double undisturbed = std::max(0.0, p.latency_us.median - p.others.cost_us);
     a.us = undisturbed * (1 - part_of(*prepared.execution, *then.execution)), a.from = "measured";

@@ -133,6 +133,15 @@ def test_texts_stand_out_from_what_is_behind_them(opened):
         assert faint == [], scheme
 
 
+def test_on_paper_a_bar_has_its_words_beside_it(opened):
+    """Chromium asks for rules about paper upright, 739 pixels wide, before it lays the page across."""
+    page = opened(739)
+    tops = "[...document.querySelector('.bar').children].map(e => Math.round(e.getBoundingClientRect().top))"
+    assert max(page.run(tops)) - min(page.run(tops)) > 12, "on the screen its track is below"
+    page("Emulation.setEmulatedMedia", media="print")
+    assert max(page.run(tops)) - min(page.run(tops)) < 12
+
+
 def test_it_prints(opened, tmp_path):
     opened(1440).print(tmp_path / "page.pdf")
     pdf = (tmp_path / "page.pdf").read_bytes()

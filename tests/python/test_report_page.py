@@ -230,7 +230,6 @@ def judged(command, filled, tmp_path_factory):
 def test_what_to_do_comes_first_and_leads_to_its_place(judged, tmp_path):
     seen = probed(judged, tmp_path, """
 const first = document.querySelector('main > section:not([hidden])');
-seen.first = first.id === 'next';
 const items = [...first.querySelectorAll('ol.advice > li')].slice(0, 5);
 seen.items = items.length > 0 && items.every(li => li.querySelector('.won').textContent && li.querySelector('.what').textContent);
 const advice = data.after.advice, us = column(advice, 'us'), from = column(advice, 'from');
@@ -334,7 +333,6 @@ def together(command, tmp_path_factory):
 def test_models_together_are_on_one_timeline(together, tmp_path, width):
     seen = probed(together, tmp_path, """
 const section = document.getElementById('together'), line = data.together.timelines[0], svg = section.querySelector('figure svg');
-seen.first = document.querySelector('main > section:not([hidden])') === section;
 seen.verdict = document.getElementById('verdict').textContent.startsWith('Beside second.onnx a request to first.onnx takes ');
 seen.rows = [...svg.querySelectorAll('text')].slice(0, 1).every(t => t.textContent === 'first.onnx') && svg.textContent.includes('second.onnx');
 const requests = line.models.reduce((n, m) => n + m.requests.length, 0);
@@ -390,6 +388,8 @@ seen.whole = [...document.querySelectorAll('.wrap')].filter(shown).every(w => w.
 seen.fits = document.documentElement.scrollWidth <= innerWidth + 1;
 seen.names = [...document.querySelectorAll('#steps td[data-key=name], #steps td[data-key=because]')].every(td => td.clientWidth >= 150);
 seen.uncut = [...document.querySelectorAll('#steps td.text > span')].filter(shown).every(s => s.scrollWidth <= s.clientWidth + 1);
+seen.words = [...document.querySelectorAll('td.word')].filter(shown).every(td => td.firstChild.getClientRects === undefined ||
+  td.firstChild.getBoundingClientRect().height < 20);
 seen.heads = [...document.querySelectorAll('th')].filter(shown).every(th => getComputedStyle(th).position === 'static' &&
   getComputedStyle(th.querySelector('button')).display === 'contents');""", 1047)
     assert all(seen.values()), seen

@@ -35,6 +35,7 @@ function bodyRow(t, columns, r) {
       td.classList.add('share');
       td.style.setProperty('--part', `${100 * cellValue(r[i])}%`);
     }
+    if (/^\S{1,24}$/.test(text)) td.classList.add('word');
     if (key === 'result') td.classList.add(text === 'matched' ? 'yes' : 'no');
     return td;
   }));

@@ -161,6 +161,16 @@ for (const [where, query] of [['bars', '.bar .label span'], ['steps', '#steps td
 
 
 @needs_browser
+def test_numbers_begin_in_a_narrow_window_however_long_the_names_are(wide, tmp_path):
+    seen = probed(wide, tmp_path, """
+for (const id of ['steps', 'scopes']) {
+  const first = document.querySelector(`#${id} th:not(.text)`), wrap = first.closest('.wrap');
+  seen[id] = first.getBoundingClientRect().right <= wrap.getBoundingClientRect().right + 1;
+}""", 500)
+    assert seen == {"steps": True, "scopes": True}, seen
+
+
+@needs_browser
 def test_page_renders_and_sorts_without_an_error(page, tmp_path):
     # The page drives itself: a script behind the page's own clicks headers and filters, and writes what it saw into the title.
     probe = """

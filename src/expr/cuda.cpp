@@ -88,7 +88,7 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
     else if (c.fn == Fn::mul)
       here = of(0) * of(1);
     else if (c.fn == Fn::div && p.code()[static_cast<size_t>(c.args[1])].fn == Fn::constant)
-      here = of(0) / of(1);
+      here = of(0) / of(1) * (1 + 0x1p-23);  // the constant is rounded to f32
     else if (c.fn == Fn::clip)
       here = of(0) + of(1) + of(2);
     // Sums of integers wrap, and cannot be larger then either.
@@ -120,6 +120,32 @@ std::optional<Quantized> quantized(const Program& p, const Instruction& cast) {
     return {};
   const Instruction& x = at(rounded.args[0]);
   return Quantized{x.fn == Fn::relu ? x.args[0] : rounded.args[0], x.fn == Fn::relu, zero.value};
+}
+
+/// Whether nothing but round() reads a value, through relu or not.
+bool only_rounded(const Program& p, Ref value) {
+  for (const Ref o : p.outputs())
+    if (o == value) return false;
+  for (size_t i = 0; i < p.code().size(); ++i) {
+    const Instruction& c = p.code()[i];
+    for (int k = 0; c.fn > Fn::constant && k < (c.fn == Fn::cast ? 1 : info(c.fn).arity); ++k)
+      if (c.args[k] == value && c.fn != Fn::round && !(c.fn == Fn::relu && only_rounded(p, static_cast<Ref>(i)))) return false;
+  }
+  return true;
+}
+
+/// The constant by which value `at`, a quotient, may be divided by over() (kernels/common/exact_division.h): of numbers that are finite, for all but
+/// those so small that they are rounded to 0.
+std::optional<float> fast_divisor(const Program& p, size_t at, std::span<const double> magnitude) {
+  constexpr double far = 0x1p60;  // from where no step of over() overflows or loses bits
+  const Instruction& c = p.code()[at];
+  if (c.fn != Fn::div || c.type != DType::f32) return {};
+  const Instruction& by = p.code()[static_cast<size_t>(c.args[1])];
+  const double size = std::abs(by.value);
+  if (by.fn != Fn::constant || !(size >= 1 / far && size <= far) || !std::isfinite(magnitude[static_cast<size_t>(c.args[0])]) ||
+      !std::isfinite(magnitude[at]) || !only_rounded(p, static_cast<Ref>(at)))
+    return {};
+  return static_cast<float>(by.value);
 }
 
 }  // namespace
@@ -184,6 +210,8 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
                           std::isfinite(magnitude[static_cast<size_t>(q->x)]), q->relu, q->x, literal(DType::f32, q->zero));
     } else if (c.fn == Fn::cast) {
       value = converted(arg(0), p.type(c.args[0]), c.type);
+    } else if (const auto by = fast_divisor(p, i, magnitude)) {
+      value = fmt::format("smelt::kernels::over({}, {}, {})", arg(0), literal(DType::f32, *by), literal(DType::f32, 1 / *by));
     } else {
       const int arity = info(c.fn).arity;
       value = fmt::format("({})fn_{}({}, {}, {})", cuda_type(c.type), info(c.fn).name, arg(0), arg(arity > 1 ? 1 : 0),

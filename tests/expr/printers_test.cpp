@@ -149,5 +149,26 @@ TEST(CudaPrinter, rounds_and_saturates_to_8_bits_in_one_call) {
   EXPECT_THAT(text(six, "%3", "u8", 300), Not(HasSubstr("quantized<")));
 }
 
+TEST(CudaPrinter, divides_what_is_rounded_by_a_constant_in_three_instructions) {
+  const auto text = [](const char* by, const char* after, const char* result, double most) {
+    const double all[] = {most};
+    return to_cuda(
+        Program::parse(fmt::format("(in0:f32) {{ %1 = const({}):f32; %2 = div(in0, %1):f32; {} return {} }}", by, after, result)),
+        "P", all);
+  };
+  const char* const round = "%3 = round(%2):f32;";
+  EXPECT_THAT(text("0.25", round, "%3", 1e6), HasSubstr("const float v2 = smelt::kernels::over(v0, 0x1p-2f, 0x1p+2f);"));
+  EXPECT_THAT(text("-3", "%3 = relu(%2):f32; %4 = round(%3):f32;", "%4", 1e6),
+              HasSubstr("over(v0, -0x1.8p+1f, -0x1.555556p-2f)"));
+  const auto divided = HasSubstr("(float)fn_div(v0, v1, v1)");
+  EXPECT_THAT(text("0.25", round, "%2", 1e6), divided);  // a result itself
+  EXPECT_THAT(text("0.25", "%3 = round(%2):f32; %4 = add(%2, %3):f32;", "%4", 1e6), divided);
+  EXPECT_THAT(text("0.25", "%3 = relu(%2):f32; %4 = neg(%3):f32;", "%4", 1e6), divided);
+  EXPECT_THAT(text("0.25", round, "%3", std::numeric_limits<double>::infinity()), divided);
+  EXPECT_THAT(text("1e-30", round, "%3", 1e6), divided);   // steps of over() may lose bits
+  EXPECT_THAT(text("1e-10", round, "%3", 1e35), divided);  // infinite quotients
+  EXPECT_THAT(text("0", round, "%3", 1e6), divided);
+}
+
 }  // namespace
 }  // namespace smelt::expr

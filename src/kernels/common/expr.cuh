@@ -4,6 +4,7 @@
 
 #include "common/ptx/numbers.cuh"
 #include "common/types.cuh"
+#include "kernels/common/exact_division.h"
 #include "kernels/common/normal_tail.h"
 
 namespace smelt_expr {

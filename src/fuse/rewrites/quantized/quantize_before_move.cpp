@@ -40,10 +40,9 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
   return Match{nodes, [op, chain, x](Graph& graph) {
                  const Node move = graph.node(op);
                  const ValueId y = graph.node(chain.back()).out();
-                 const std::vector<NodeId> old = chain;
                  std::vector<Node> copies;
-                 for (const NodeId n : old) copies.push_back(graph.node(n));
-                 for (auto n = old.rbegin(); n != old.rend(); ++n) graph.remove_node(*n);
+                 for (const NodeId n : chain) copies.push_back(graph.node(n));
+                 for (auto n = chain.rbegin(); n != chain.rend(); ++n) graph.remove_node(*n);
                  graph.remove_node(op);
                  ValueId v = x;
                  for (Node& n : copies) {

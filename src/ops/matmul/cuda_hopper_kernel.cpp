@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "device/cuda/early_kernels.h"
 #include "kernels/gemm/raster.h"
 #include "ops/cuda/dependent_launch.h"
@@ -138,7 +139,7 @@ std::optional<int64_t> result_pitch(const CudaEpilogue& e) {
 
 ResultMaps::ResultMaps(const CudaEpilogue& e, int64_t rows, int64_t columns_of_tile)
     : type_(tensor_map_type(e.output().type)), rows_(rows), columns_(e.columns()), tile_(columns_of_tile) {
-  pitch_ = *result_pitch(e) * bytes(e.output().type, 1);
+  pitch_ = value_of(result_pitch(e), "rows of one matrix, as tensor maps store them") * bytes(e.output().type, 1);
 }
 
 void ResultMaps::encode(kernels::TensorMap (&maps)[2], void* address) const {

@@ -104,7 +104,7 @@ std::string printed_value(const std::string& dictionary, std::string_view key) {
 
 /// A range's label without what tells one call from the next. PyTorch's emit_nvtx writes "aten::conv2d, seq = 7, op_id = 12,
 /// sizes = [[…]]"; PyProf and DLProf write dictionaries, with a path of functions or an operator's name among their members.
-std::string label_of(std::string text) {
+std::string label_of(const std::string& text) {
   if (text.starts_with("{'"))
     for (const std::string_view key : {"'funcStack': '/", "'op': '"})
       if (std::string value = printed_value(text, key); !value.empty()) return value;

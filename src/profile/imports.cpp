@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gunzip.h"
+#include "base/number.h"
 
 namespace smelt::profile {
 namespace {
@@ -123,7 +124,7 @@ Json with_categories(const Json& events) {
 Timings from_smelt(const Json& report) {
   Timings t{.origin = "smelt"};
   const Json& side = report.contains("after") ? report.at("after") : report.at("before");
-  t.runs = static_cast<int>(number_of(side.at("latency_us"), "count"));
+  t.runs = truncated<int>(number_of(side.at("latency_us"), "count"));
   for (const Json& s : side.at("steps")) {
     NodeTime n{.name = text_of(s, "name"), .op = text_of(s, "op"), .calls = 1};
     n.sources = s.at("sources").get<std::vector<std::string>>();

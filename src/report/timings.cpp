@@ -11,7 +11,7 @@
 namespace smelt::report {
 namespace {
 
-Cell calls(double n) { return n == std::floor(n) ? Cell(static_cast<int64_t>(n)) : Cell(n); }
+Cell calls(double n) { return n == std::floor(n) && std::abs(n) < 1e15 ? Cell(static_cast<int64_t>(n)) : Cell(n); }
 
 std::vector<Cell> sides(Cell first, const profile::TimeDifference& d) {
   const auto time = [](const std::optional<double>& us) { return Cell(us.value_or(NAN)); };

@@ -92,9 +92,9 @@ void check_countable(const TensorDesc& d) {
     fail("a tensor {}{} has more bytes than can be counted", name(d.type), to_string(d.shape));
   constexpr int64_t soon = int64_t{1} << 26;  // bytes
   if (const int64_t size = bits_of_all / 8; size > soon && std::ranges::find(d.shape, 0) != d.shape.end())
-    if (const int64_t left = memory_left(); size > left)
-      fail("a tensor {}{} has no elements, but its other extents are those of {} bytes, of which {} are left", name(d.type),
-           to_string(d.shape), size, left);
+    if (const int64_t most = std::min(memory_left(), int64_t{1} << 32); size > most)
+      fail("a tensor {}{} has no elements, but its other extents are those of {} bytes, expected at most {}", name(d.type),
+           to_string(d.shape), size, most);
 }
 
 /// The operands of what is computed element by element broadcast to the result: kernels walk them by the result's extents. Scales

@@ -127,7 +127,7 @@ Run imputer(const BoundNode& b, const Rows& rows) {
   return [rows, values, type](const Buffers& m) {
     with_type(type, [&]<class T>(T) {
       std::vector<T> with;
-      for (const double v : values.with) with.push_back(static_cast<T>(v));
+      for (const double v : values.with) with.push_back(imputed<T>(v));
       const bool of_nan = std::isnan(values.replaced);
       rows.each([&](int64_t r) {
         const T* x = static_cast<const T*>(m.inputs[0]) + r * rows.features;

@@ -170,7 +170,7 @@ template <class T> void impute(const Tensor& x, const std::vector<double>& with,
   for (int64_t i = 0; i < x.size(); ++i) {
     const auto v = static_cast<double>(from[i]);
     const bool hit = v == replaced || (of_nan && std::isnan(v));
-    to[i] = hit ? static_cast<T>(with[is_one ? 0 : static_cast<size_t>(i) % with.size()]) : from[i];
+    to[i] = hit ? imputed<T>(with[is_one ? 0 : static_cast<size_t>(i) % with.size()]) : from[i];
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/operator.h"
 
 namespace smelt::ops {
@@ -34,5 +35,12 @@ struct ImputedValues {
   double replaced = 0;
 };
 ImputedValues imputed_values(const Node& node, DType type, int64_t features);
+/// One of them as an element: a double next to 2^63 is beyond int64_t.
+template <class T> T imputed(double v) {
+  if constexpr (std::is_integral_v<T>)
+    return truncated<T>(v);
+  else
+    return static_cast<T>(v);
+}
 
 }  // namespace smelt::ops

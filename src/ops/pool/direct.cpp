@@ -53,6 +53,7 @@ Result<Form> direct_form(const BoundNode& b) {
     const auto get = [&](const Shape& s, int64_t otherwise) { return there ? s[a] : otherwise; };
     f.in[k] = get(grid, 1), f.out[k] = get(places, 1), f.kernel[k] = get(w.kernel, 1), f.stride[k] = get(w.stride, 1);
     f.dilation[k] = get(w.dilation, 1), f.begin[k] = get(w.pad_begin, 0), f.end[k] = get(w.pad_end, 0);
+    if (f.out[k] == 1) f.stride[k] = 1;  // nobody steps: lines are as long as all steps together
     f.from[k + 2] = there ? xs[a + 2] : 0, f.to[k + 2] = there ? ys[a + 2] : 0;
     // Places without any pixel, which no exporter makes: kernels keep lines as long as an image with its padding.
     if (const int64_t reach = (f.kernel[k] - 1) * f.dilation[k];

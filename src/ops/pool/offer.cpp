@@ -75,9 +75,27 @@ void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
 bool is_norm_pool(const Node& node) { return node.is("LpPool") || node.is("GlobalLpPool"); }
 bool is_unpool(const Node& node) { return node.is("MaxUnpool"); }
 
+/// Kernels walk over a window's taps, which an attribute counts: not over far more of them than the image has pixels. The reference
+/// walks over pixels.
+std::optional<Refusal> rejects_window(const BoundNode& b) {
+  constexpr int64_t many = 1024;
+  const std::vector<int64_t> kernel = b.node->get_ints("kernel_shape");
+  const Shape grid = spatial_of(b.inputs[0].shape);
+  for (size_t a = 0; a < std::min(kernel.size(), grid.size()); ++a)
+    if (kernel[a] > many && kernel[a] / 2 > grid[a])
+      return refuse(Reason::too_large, "windows of {} over an image of {}; it knows {}, or twice the image", kernel[a], grid[a],
+                    many);
+  return std::nullopt;
+}
+
+template <auto offer_tactics> void offer_windows(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (const auto why = rejects_window(b)) return offer.refuse(machine.gpu ? "cuda" : "cpu", *why);
+  offer_tactics(b, machine, offer);
+}
+
 constexpr OperatorTactics operators[] = {
-    {is_pool, offer_cpu, pool::offer_cuda},
-    {is_norm_pool, offer_plain_cpu, nullptr},
+    {is_pool, offer_windows<offer_cpu>, offer_windows<pool::offer_cuda>},
+    {is_norm_pool, offer_windows<offer_plain_cpu>, nullptr},
     {is_unpool, pool::offer_unpool, nullptr},
 };
 

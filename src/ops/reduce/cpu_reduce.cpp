@@ -178,7 +178,8 @@ class ReduceKernel final : public Kernel {
     const int64_t count = nest_.count;
     if (p_.kind == ReduceKind::mean && std::is_integral_v<T>) return count == 0 ? T(0) : static_cast<T>(v / count);
     if (p_.kind == ReduceKind::mean) return static_cast<T>(v / static_cast<T>(count));
-    return p_.kind == ReduceKind::l2 ? static_cast<T>(std::sqrt(static_cast<double>(v))) : v;
+    if (p_.kind != ReduceKind::l2) return v;
+    return v < T(0) ? T(0) : static_cast<T>(std::sqrt(static_cast<double>(v)));  // a sum of integers that has wrapped has none
   }
   template <class T> void finish(T* v, int64_t n) const {
     if (p_.kind != ReduceKind::mean && p_.kind != ReduceKind::l2) return;

@@ -38,7 +38,7 @@ template <class C> C reduce_one(ReduceKind kind, const C* values, int64_t count)
       return r;
     case ReduceKind::l2:
       for (int64_t i = 0; i < count; ++i) r += values[i] * values[i];
-      return static_cast<C>(std::sqrt(static_cast<double>(r)));
+      return r < C(0) ? C(0) : static_cast<C>(std::sqrt(static_cast<double>(r)));  // a sum of integers that has wrapped has none
     case ReduceKind::max:
       r = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
       for (int64_t i = 0; i < count; ++i) r = values[i] > r || values[i] != values[i] ? values[i] : r;

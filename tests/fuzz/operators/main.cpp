@@ -162,7 +162,9 @@ void child(const Arguments& a, const std::vector<fs::path>& models, const std::v
   };
   for (; goes_on(); ++progress.next) {
     limit_case(end, a.extremes ? static_cast<unsigned>(8 * longest_extreme_s) : longest_case_s);
-    Random random(a.seed * 0x9e3779b97f4a7c15ull + progress.next * 0xbf58476d1ce4e5b9ull);
+    Random random(a.extremes ? 1
+                             : a.seed * 0x9e3779b97f4a7c15ull +
+                                   progress.next * 0xbf58476d1ce4e5b9ull);  // numbers are those of all_extremes()
     std::optional<OperatorCase> c;
     try {
       const bool replays = !a.replay.empty();

@@ -49,6 +49,13 @@ TEST(Imputer, replaces_nan) {
               {1, 2}, {8, 1});
 }
 
+TEST(Imputer, a_number_beyond_what_a_double_tells_apart_is_the_largest) {
+  EXPECT_EQ(run("ai.onnx.ml:Imputer", {i64({1, 2}, {-1, 1})},
+                {{"imputed_value_int64s", Ints{INT64_MAX}}, {"replaced_value_int64", int64_t{-1}}})
+                .to_ints(),
+            (Ints{INT64_MAX, 1}));
+}
+
 TEST(LinearRegressor, multiplies_and_adds) {
   expect_near(run("ai.onnx.ml:LinearRegressor", {f32({1, 2}, {1, 2})},
                   {{"coefficients", std::vector<float>{10, 100}}, {"intercepts", std::vector<float>{1}}}),

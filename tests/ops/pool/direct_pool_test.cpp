@@ -86,6 +86,22 @@ TEST(DirectPool, folds_windows_of_every_length_stride_and_dilation) {
       }
 }
 
+TEST(DirectPool, windows_far_larger_than_the_image_are_the_reference_s_and_one_place_has_no_stride) {
+  constexpr int64_t huge = int64_t{1} << 30;
+  for (const char* op : {"MaxPool", "AveragePool", "LpPool"}) {
+    Trial t = trial({op, DType::f32, {1, 2, 5, 7}, window({huge, huge}, {huge, huge}, {huge - 1, huge - 1, huge - 1, huge - 1})});
+    const Tensor y = expected(t);  // soon: it walks over the image
+    t.result(y.type(), y.shape());
+    EXPECT_THAT(check(t, 0), testing::IsEmpty()) << op;
+    agrees({op, DType::f32, {1, 2, 5, 7}, window({3, 3}, {huge, huge}, {1, 1, 1, 1})}, 1e-6);
+    Trial wide = trial({op, DType::f32, {1, 2, 5, 7}, window({3, 3}, {huge, huge}, {1, 1, 1, 1})});
+    wide.result(DType::f32, {1, 2, 1, 1});
+    wide.bound.node = &wide.node;
+    for (const Candidate& c : offer(wide.bound, {.threads = 1}).candidates)
+      if (c.tactic == "cpu") EXPECT_LT(c.prepare()->workspace(), 1 << 20) << op;
+  }
+}
+
 TEST(DirectPool, splits_few_large_planes_between_the_threads) {
   for (int64_t kernel : {3, 13})
     for (int64_t stride : {1, 2})

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/number.h"
 #include "expr/cpu.h"
 #include "expr/quantized.h"
 
@@ -29,7 +30,7 @@ std::optional<QuantizeStep> as_quantize_step(const Program& p, Ref r) {
   const double smallest = p.type(r) == DType::u8 ? 0 : -128;
   if (!low || !high || !zero || *low < smallest || *high > smallest + 255 || *low > *high) return std::nullopt;
   for (double whole : {*low, *high, *zero})
-    if (whole != static_cast<int>(whole)) return std::nullopt;
+    if (whole != truncated<int>(whole)) return std::nullopt;
   QuantizeStep q;
   q.zero = static_cast<int32_t>(*zero);
   q.low = static_cast<float>(*low - *zero);

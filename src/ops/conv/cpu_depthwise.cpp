@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/conv/offer.h"
 #include "ops/conv/simd/depthwise.h"
@@ -33,7 +34,7 @@ class Depthwise final : public Kernel {
  public:
   explicit Depthwise(const Request& r)
       : p_(r.problem),
-        threads_(useful_threads(r.threads, static_cast<int64_t>(r.problem.flops() / 16))),
+        threads_(useful_threads(r.threads, truncated(r.problem.flops() / 16))),
         x_input_(r.at.x),
         x_(memory_strides(r.node.inputs[r.at.x])),
         y_(memory_strides(r.node.outputs[0])),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/number.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
@@ -20,7 +21,7 @@ class Int8Depthwise final : public Kernel {
  public:
   explicit Int8Depthwise(const Request& q)
       : p_(q.problem),
-        threads_(useful_threads(q.threads, static_cast<int64_t>(q.problem.flops() / 64))),
+        threads_(useful_threads(q.threads, truncated(q.problem.flops() / 64))),
         x_(q.node.inputs[q.at.x]),
         x_input_(q.at.x),
         steps_(memory_strides(x_)),

@@ -82,7 +82,8 @@ void run_matmul(ComputeContext& ctx) {
     using T = decltype(zero);
     using Acc = typename SumOf<T>::type;
     const MatMulProblem p = fused_problem(c.node, c.in(0).shape(), c.in(1).shape());
-    const Acc alpha = static_cast<Acc>(c.node.get_float("alpha", 1.0f));  // FusedMatMul's; floating-point only
+    Acc alpha = 1;  // FusedMatMul's; floating-point only
+    if constexpr (std::is_floating_point_v<Acc>) alpha = static_cast<Acc>(c.node.get_float("alpha", 1.0f));
     T* y = c.outputs[0].data<T>();
     multiply<Acc>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t at, const Acc* sums) {
       for (int64_t j = 0; j < p.n; ++j) y[at + j] = static_cast<T>(alpha * sums[j]);

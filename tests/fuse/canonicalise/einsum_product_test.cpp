@@ -6,8 +6,8 @@ namespace smelt::fuse {
 namespace {
 
 struct Equation : Builder {
-  Equation(const std::string& equation, SymShape a, SymShape b, SymShape y) {
-    output(node("y", "Einsum", {input("a", std::move(a)), input("b", std::move(b))}, std::move(y), DType::f32,
+  Equation(const std::string& equation, SymShape a, SymShape b, SymShape y, DType type = DType::f32) {
+    output(node("y", "Einsum", {input("a", std::move(a), type), input("b", std::move(b), type)}, std::move(y), type,
                 {{"equation", equation}}));
   }
   std::string why() { return verdict(*this, einsum_product, "y"); }
@@ -41,6 +41,13 @@ TEST(EinsumProduct, leaves_other_contractions_alone) {
   EXPECT_EQ(Equation("bij,bij->b", {2, 3, 4}, {2, 3, 4}, {2}).why(), "not here");                // two letters are
   EXPECT_EQ(Equation("ij,kl->ik", {2, 3}, {4, 5}, {2, 4}).why(), "not here");                    // each alone
   EXPECT_EQ(Equation("bij,bj->bi", {2, 3, 4}, {2, 4}, {2, 3}).why(), "not here");                // no columns
+}
+
+TEST(EinsumProduct, leaves_integers_that_matmul_is_not_defined_for) {
+  for (const DType type : {DType::i8, DType::u8, DType::i16, DType::u16})
+    EXPECT_EQ(Equation("ij,jk->ik", {2, 3}, {3, 4}, {2, 4}, type).why(), "not here");
+  for (const DType type : {DType::i32, DType::u64, DType::f64})
+    EXPECT_EQ(Equation("ij,jk->ik", {2, 3}, {3, 4}, {2, 4}, type).why(), "matched");
 }
 
 TEST(EinsumProduct, needs_summed_extents_that_are_proven_equal) {

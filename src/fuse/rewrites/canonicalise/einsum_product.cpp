@@ -4,6 +4,7 @@
 //          not exactly one letter is summed, and one is each operand's own
 //          a letter that both operands have stands in no other place
 //          the extents that are multiplied are not proven to be equal
+//          the type is an integer of less than 32 bits, which MatMul is not defined for
 #include <algorithm>
 #include <string>
 
@@ -78,6 +79,7 @@ ValueId turned(Graph& g, NodeId of, ValueId x, const std::string& from, const st
 Outcome einsum_product(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   if (!n.is("Einsum") || n.inputs.size() != 2) return NotHere{};
+  if (const DType type = g.value(n.in(0)).type; is_integer(type) && bits(type) < 32) return NotHere{};
   auto terms = terms_of(n.get_string("equation", ""));
   if (!terms) return NotHere{};
   Terms t = *terms;

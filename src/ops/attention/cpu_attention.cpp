@@ -200,6 +200,7 @@ std::optional<Refusal> rejects(const BoundNode& b) {
 }  // namespace
 
 void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.outputs[0].type == DType::f64) return offer_attention_products(b, machine, offer);
   if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
   const double flops =

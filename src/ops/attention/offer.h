@@ -5,7 +5,8 @@
 
 namespace smelt::ops {
 
-void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_attention.cpp
+void offer_attention_products(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": of f64, cpu_products.cpp
+void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer);       // "cpu": cpu_attention.cpp
 void offer_general_attention_cuda(const BoundNode& b, const Machine& machine,
                                   Offer& offer);  // "cuda": cuda_general.cpp, ONNX's Attention as it is
 void offer_rotary_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_rotary.cpp

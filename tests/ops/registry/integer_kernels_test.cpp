@@ -91,5 +91,33 @@ TEST(DoubleKernels, local_response_and_the_cross_entropy_loss) {
   }
 }
 
+TEST(DoubleKernels, batch_normalization_by_constants_and_computed_statistics) {
+  for (const size_t constants : {size_t{1}, size_t{99}})
+    for (const Shape& x : {Shape{2, 3, 9, 8}, Shape{2, 3, 2}, Shape{4, 3}})
+      expect_kernel("BatchNormalization",
+                    {random_tensor(DType::f64, x, 1), random_tensor(DType::f64, {3}, 2), random_tensor(DType::f64, {3}, 3),
+                     random_tensor(DType::f64, {3}, 4), random_tensor(DType::f64, {3}, 5, 0.5, 2)},
+                    {}, 1e-13, constants);
+}
+
+TEST(DoubleKernels, attention_with_and_without_a_program) {
+  for (const bool transposed : {false, true})
+    for (const std::string program : {"", "(in0:f64, in1:f64) { %2 = add(in0, in1):f64; return %2 }"})
+      for (const int64_t queries : {1, 5, 130}) {
+        SCOPED_TRACE(testing::Message() << program << ' ' << queries << ' ' << transposed);
+        Trial t;
+        t.node = make_node("Attention", 0, {{"scale", 0.3f}, {"k_transposed", int64_t{transposed}}, {"nan_guard", int64_t{1}}}, 0,
+                           std::string(smelt_domain));
+        t.add(random_tensor(DType::f64, {2, 4, queries, 7}, 1), false);
+        t.add(random_tensor(DType::f64, transposed ? Shape{2, 2, 7, 300} : Shape{2, 2, 300, 7}, 2), false);
+        t.add(random_tensor(DType::f64, {2, 2, 300, 9}, 3), false);
+        if (!program.empty()) t.add(random_tensor(DType::f64, {1, 4, queries, 300}, 4), false);
+        t.compute(program, DType::f64);
+        const Tensor want = expected(t);
+        t.result(DType::f64, want.shape());
+        EXPECT_THAT(agree(t, want, 1e-12, 3), testing::Contains("cpu"));
+      }
+}
+
 }  // namespace
 }  // namespace smelt::ops::test

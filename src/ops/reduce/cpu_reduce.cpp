@@ -301,6 +301,7 @@ void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
   if (!*found) return offer.refuse("cpu", found->refusal());
   const ReduceProblem& p = **found;
   if (const auto why = rejects_result(p, b.outputs[0])) return offer.refuse("cpu", *why);
+  if (offer_byte_sums(b, p, machine, offer)) return;
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 2000 / machine.threads, [b, p, node = *b.node, threads = machine.threads] {

@@ -35,6 +35,8 @@ Result<std::optional<std::vector<int64_t>>> listed_axes(const BoundNode& b);
 /// What values of a type are folded in; undefined for what has no kernel. `real`: integers are computed in f64.
 DType folded(DType t, bool real);
 
+/// "bytes": cpu_bytes.cpp. False where it is not offered.
+bool offer_byte_sums(const BoundNode& b, const ReduceProblem& p, const Machine& machine, Offer& offer);
 void offer_log_sum_exp(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_log_sum_exp.cpp
 
 }  // namespace smelt::ops

@@ -174,6 +174,10 @@ void offer_columns(const Request& r, Offer& offer) {
   const double columns = r.problem.flops() / 2 / static_cast<double>(std::max<int64_t>(1, w[r.problem.transposed ? 1 : 0]));
   const double us = estimate_us(r.problem.flops() / 2, columns, 15e3, r.threads);
   if (r.problem.transposed) {
+    constexpr int64_t most = int64_t{1} << 27;  // products of one output channel that lie in memory at a time
+    if (elements(spatial_of(w)) > most / std::max<int64_t>(1, elements(spatial_of(x))))
+      return offer.refuse("cpu", Reason::too_large, "columns: {} taps of {} pixels", elements(spatial_of(w)),
+                          elements(spatial_of(x)));
     offer.candidates.push_back({"cpu", "columns", us, [t = transposed_conv(node, x, w), bias, threads = r.threads] {
                                   return std::make_unique<TransposedColumns>(t, bias, threads);
                                 }});

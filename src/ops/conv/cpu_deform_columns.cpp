@@ -52,22 +52,31 @@ class DeformColumns final : public Kernel {
     return i < b.inputs.size() ? static_cast<const double*>(b.inputs[i]) : nullptr;
   }
 
+  /// Some places at a time, whose corners all channels with the same offsets read.
   void gather(const Buffers& b, int64_t image, int64_t group, int64_t first, int64_t count, double* to) const {
-    const int64_t channels = p_.c / p_.group, shared = p_.c / d_.groups;  // channels with the same offsets
-    for (int64_t done = 0; done < count; ++done) {
-      for (int64_t c = group * channels; c < (group + 1) * channels;) {
-        const int64_t of = c / shared, end = std::min((of + 1) * shared, (group + 1) * channels);
+    constexpr int64_t together = 64;
+    const int64_t channels = p_.c / p_.group, begin = group * channels, shared = p_.c / d_.groups;
+    Corners corners[together];
+    for (int64_t done = 0; done < count; done += together) {
+      const int64_t n = std::min(together, count - done);
+      for (int64_t c = begin, end = 0; c < begin + channels; c = end) {
+        const int64_t of = c / shared;
+        end = std::min((of + 1) * shared, begin + channels);
         for (int64_t tap = 0; tap < taps_; ++tap) {
-          const Corners corners = around(b, image * d_.groups + of, first + done, tap);
-          for (int64_t k = c; k < end; ++k) {
-            const double* x = input(b, deform_x) + (image * p_.c + k) * plane_;
-            double sum = 0;
-            for (int i = 0; i < corners.count; ++i) sum += corners.weight[i] * x[corners.at[i]];
-            to[((k - group * channels) * taps_ + tap) * count + done] = sum;
-          }
+          for (int64_t i = 0; i < n; ++i) corners[i] = around(b, image * d_.groups + of, first + done + i, tap);
+          for (int64_t k = c; k < end; ++k)
+            sample(input(b, deform_x) + (image * p_.c + k) * plane_, corners, n, to + ((k - begin) * taps_ + tap) * count + done);
         }
-        c = end;
       }
+    }
+  }
+
+  static void sample(const double* x, const Corners* corners, int64_t n, double* to) {
+    for (int64_t i = 0; i < n; ++i) {
+      const Corners& c = corners[i];
+      double sum = 0;
+      for (int k = 0; k < c.count; ++k) sum += c.weight[k] * x[c.at[k]];
+      to[i] = sum;
     }
   }
 

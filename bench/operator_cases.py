@@ -15,6 +15,7 @@ TYPES = {
     "f32": TensorProto.FLOAT,
     "f64": TensorProto.DOUBLE,
     "f16": TensorProto.FLOAT16,
+    "bf16": TensorProto.BFLOAT16,
     "i8": TensorProto.INT8,
     "u8": TensorProto.UINT8,
     "i16": TensorProto.INT16,

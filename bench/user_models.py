@@ -68,11 +68,12 @@ for line in sys.stdin:
 
 class Engine(shared.Worker):
     def __init__(self, name, model, args, label=None):
+        cpu_time = getattr(args, "cpu_time", False)
         self.results = args.folder / f"results.{label or name}.{os.getpid()}.npz"   # several drivers may share the folder
         super().__init__(label or name, WORKER, [name, model, model.with_suffix(".inputs.npz"), args.threads, args.tuning_level,
                                                  args.folder / "cache", self.results,
-                                                 "process_time" if args.cpu_time else "perf_counter"])
-        self.batches, self.figure = [], np.min if args.cpu_time else np.median
+                                                 "process_time" if cpu_time else "perf_counter"])
+        self.batches, self.figure = [], np.min if cpu_time else np.median
 
     def outputs(self):
         return list(np.load(self.results).values())

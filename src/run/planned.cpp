@@ -26,7 +26,8 @@ std::vector<ops::PlannedLaunch> launches_of(const plan::Segment& s, const plan::
   std::vector<void*> outputs;
   for (const plan::TensorIndex t : step.inputs) inputs.push_back(t == plan::absent ? nullptr : memory.next());
   for (const plan::TensorIndex t : step.outputs) outputs.push_back(t == plan::absent ? nullptr : memory.next());
-  ops::PlannedLaunches launches;  // from here on nothing is launched
+  if (!step.at_most.empty()) outputs.push_back(memory.next());  // the count of what it finds
+  ops::PlannedLaunches launches;                                // from here on nothing is launched
   if (step.kernel && !step.on_host) {
     step.kernel->run({inputs, outputs, memory.next()});
   } else if (step.kind == plan::StepKind::concat) {

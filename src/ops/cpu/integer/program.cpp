@@ -51,7 +51,7 @@ std::optional<DequantizeStep> as_dequantize_step(const Program& p, Ref r) {
   const auto parts = expr::dequantize_parts(p, r);
   if (!parts || !is_byte(p.type(parts->q))) return std::nullopt;
   const auto scale = constant(p, parts->scale), zero = parts->zero < 0 ? std::optional(0.0) : constant(p, parts->zero);
-  if (!scale || !zero) return std::nullopt;
+  if (!scale || !zero || *zero != truncated<int32_t>(*zero)) return std::nullopt;
   return DequantizeStep{parts->q, static_cast<int32_t>(*zero), static_cast<float>(*scale)};
 }
 

@@ -22,7 +22,11 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 void write_constant(uint8_t* to, DType t, double value) {
   dispatch(t, "expression", [&]<class T>(T) {
     if constexpr (std::is_arithmetic_v<T>) {
-      const T v = static_cast<T>(value);
+      T v;
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        v = truncated<T>(value);  // of a plan's text it may be any number
+      else
+        v = static_cast<T>(value);
       std::memcpy(to, &v, sizeof v);
     }
   });

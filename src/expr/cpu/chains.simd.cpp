@@ -100,11 +100,14 @@ template <class To> void quantize_block(void* out, const void* pa, const void* p
 
 /// The nearest whole numbers to `chunk` quotients, and their zero point added, as bytes: by a product with the inverse, which is off by
 /// less than 2^-13 within the limits of 8 bits, and beyond them within the same end. Where one comes as near to a half as that, is NaN
-/// or no i32, the division decides.
+/// or no i32, or where zero is no i16, the division decides.
 template <class To> class Quantizer {
  public:
   Quantizer(float divisor, float zero)
-      : divisor_(divisor), zero_(zero), inverse_(splat(1 / divisor)), shift_(static_cast<int16_t>(zero)) {}
+      : divisor_(divisor),
+        zero_(zero),
+        inverse_(splat(is_short(zero) ? 1 / divisor : __builtin_nanf(""))),
+        shift_(is_short(zero) ? static_cast<int16_t>(zero) : int16_t{0}) {}
 
   /// number(k): the dividends k to k + lanes - 1. `to` may hold what they are made of.
   template <class X> SMELT_INLINE void run(To* to, X number) const {
@@ -130,8 +133,10 @@ template <class To> class Quantizer {
     quantize_few(to, x, divisors, zeros, chunk);
   }
 
+  static bool is_short(float zero) { return zero >= -32768 && zero <= 32767; }
+
   float divisor_, zero_;
-  F32 inverse_;
+  F32 inverse_;  // NaN: the division decides
   int16_t shift_;
 };
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "inspect/occupancy.h"
 #include "profile/limiter.h"
 #include "run/single_steps.h"
@@ -25,7 +26,7 @@ void add_waves(GpuWork& w, const cuda::Activity& a, const cuda::DeviceInfo& devi
   const inspect::Multiprocessor* m = inspect::find_multiprocessor(device.arch);
   const auto of = [](const std::array<int, 3>& v) { return double{1} * v[0] * v[1] * v[2]; };
   if (!m || a.kind != cuda::Activity::Kind::kernel) return;
-  const inspect::Occupancy o = inspect::occupancy(*m, {.threads = static_cast<int>(of(a.block)),
+  const inspect::Occupancy o = inspect::occupancy(*m, {.threads = truncated<int>(of(a.block)),
                                                        .registers = a.registers,
                                                        .static_shared = a.static_shared_bytes,
                                                        .dynamic_shared = a.dynamic_shared_bytes});

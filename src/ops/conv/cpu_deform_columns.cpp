@@ -129,7 +129,8 @@ void offer_deform_columns(const BoundNode& b, const Machine& machine, Offer& off
     return offer.refuse("cpu", Reason::wrong_shape, "columns: an empty image");
   const double samples =
       static_cast<double>(d.conv.n * elements(d.conv.out)) * static_cast<double>(elements(d.conv.window.kernel) * d.conv.c);
-  const double us = samples * (static_cast<double>(d.conv.m / d.conv.group) / 15e3 + 1 / 200.0);
+  const double outputs = static_cast<double>(d.conv.m) / static_cast<double>(d.conv.group);
+  const double us = samples * (outputs / 15e3 + 1 / 200.0);
   offer.candidates.push_back({"cpu", "columns", 2 + us / machine.threads,
                               [d, threads = machine.threads] { return std::make_unique<DeformColumns>(d, threads); }});
 }

@@ -134,8 +134,8 @@ bool only_rounded(const Program& p, Ref value) {
   return true;
 }
 
-/// The constant by which value `at`, a quotient, may be divided by over() (kernels/common/exact_division.h): of numbers that are finite, for all but
-/// those so small that they are rounded to 0.
+/// The constant by which value `at`, a quotient, may be divided by over() (kernels/common/exact_division.h): of numbers that are
+/// finite, for all but those so small that they are rounded to 0.
 std::optional<float> fast_divisor(const Program& p, size_t at, std::span<const double> magnitude) {
   constexpr double far = 0x1p60;  // from where no step of over() overflows or loses bits
   const Instruction& c = p.code()[at];

@@ -300,7 +300,7 @@ void check_room(const ops::BoundNode& node, const Context& context) {
     const int64_t size = bytes(t.type, elements(t.shape));
     if (size <= room) continue;
     const std::string_view whose = room == context.options.memory_limit ? "the limit is" : "the GPU's memory has";
-    fail("no memory for a result {}{}: {} bytes asked for, {} {}", name(t.type), to_string(t.shape), size, whose, room);
+    fail("no memory for a result {}{}: {} bytes asked for, {} {} bytes", name(t.type), to_string(t.shape), size, whose, room);
   }
 }
 

@@ -48,7 +48,7 @@ double saved_us(Execution& own, Execution& other) {
 }
 
 /// What a run of `other` takes of one of `own`: by the fastest, as work beside them makes runs longer and never shorter. In turn,
-/// since tuning a plan makes the gaps in a GPU's graphs longer, up to a tenth of a run, for the rest of the process and of all plans.
+/// since after another plan is tuned the runs of one seem longer in the same process.
 double part_of(Execution& own, Execution& other) {
   const InTurn t = timed_in_turn(own, other, few_runs);
   const double least = std::ranges::min(t.own);

@@ -94,6 +94,10 @@ std::vector<Form> all_forms() {
   floats.in(DType::f8e4m3fn, {384, 768}).in(Tensor::zeros(DType::f8e4m3fn, {768, 3072})).out(DType::f16, {384, 3072});
   floats.arch = "sm_90a";
   list.push_back(std::move(floats));
+  Form turns("MatMul", smelt_domain, {}, bias_gelu);  // groups that take turns, whose tiles tensor maps store
+  turns.in(DType::f16, {4096, 512}).in(DType::f16, {512, 1408}).in(DType::f16, {1408}).out(DType::f16, {4096, 1408});
+  turns.arch = "sm_90a";
+  list.push_back(std::move(turns));
   for (Form& f : data_forms()) list.push_back(std::move(f));
   for (Form& f : attention_forms()) list.push_back(std::move(f));
   for (Form& f : image_forms()) list.push_back(std::move(f));

@@ -75,7 +75,6 @@ TEST(Pointwise, raises_integers_to_fractional_powers_in_double) {
 }
 
 TEST(Pointwise, refuses_types_without_arithmetic) {
-  EXPECT_EQ(body_of("Shrink", {DType::i32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("LeakyRelu", {DType::i32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::f8e4m3fn), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::string), "wrong_type");

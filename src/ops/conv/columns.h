@@ -91,10 +91,8 @@ void gather_windows(const ConvProblem& p, const From* image, To zero, int64_t fi
         inside = i >= 0 && i < p.in[d];
         row = row * p.in[d] + i;
       }
-      // Of the run's places i those with 0 <= shift + i · stride < width.
       const int64_t shift = at * stride + tap[last] * p.window.dilation[last] - p.window.pad_begin[last];
-      const int64_t begin = !inside ? run : std::clamp<int64_t>(shift >= 0 ? 0 : divide_up(-shift, stride), 0, run);
-      const int64_t end = !inside || shift >= width ? begin : std::clamp<int64_t>((width - 1 - shift) / stride + 1, begin, run);
+      const auto [begin, end] = inside ? points_inside(shift, stride, width, run) : PointsInside{run, run};
       for (int64_t c = 0; c < channels; ++c) {
         To* line_to = to + (c * taps + k) * count + done;
         std::fill(line_to, line_to + begin, To{});

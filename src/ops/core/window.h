@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/number.h"
 #include "ops/core/operator.h"
 
 namespace smelt::ops {
@@ -38,6 +39,16 @@ inline bool advance(Shape& index, const Shape& extents) {
   return false;
 }
 
+/// Those of `count` points shift + i * stride that lie in [0, extent): i from begin to end - 1.
+struct PointsInside {
+  int64_t begin, end;
+};
+inline PointsInside points_inside(int64_t shift, int64_t stride, int64_t extent, int64_t count) {
+  const int64_t begin = shift >= 0 ? 0 : std::min(count, divide_up(-shift, stride));
+  const int64_t end = shift >= extent ? begin : std::min(count, (extent - 1 - shift) / stride + 1);
+  return {begin, std::max(begin, end)};
+}
+
 /// Visits, for one tap of the window, all pairs (place, grid point) that lie inside the grid, as runs along the last
 /// axis: f(place, point, count) stands for the pairs (place + i, point + i * w.stride.back()), i < count.
 template <class F> void for_runs(const Window& w, const Shape& places, const Shape& grid, const Shape& tap, F&& f) {
@@ -46,8 +57,7 @@ template <class F> void for_runs(const Window& w, const Shape& places, const Sha
   if (elements(places) == 0 || elements(grid) == 0) return;
   // place p lies over grid point p * stride + shift
   const int64_t shift = tap[last] * w.dilation[last] - w.pad_begin[last], stride = w.stride[last];
-  const int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-  const int64_t end = grid[last] - 1 - shift < 0 ? 0 : std::min(places[last], (grid[last] - 1 - shift) / stride + 1);
+  const auto [first, end] = points_inside(shift, stride, grid[last], places[last]);
   if (first >= end) return;
   do {
     int64_t place = 0, point = 0;

@@ -38,13 +38,8 @@ void infer_pool(InferContext& c) {
 }
 
 /// The taps of a window that lie in [begin, end) of an axis. A window may be said to be far larger than the grid: nobody walks over it.
-struct Taps {
-  int64_t first = 0, count = 0;
-};
-Taps taps_within(const Window& w, size_t axis, int64_t place, int64_t begin, int64_t end) {
-  const int64_t at = place * w.stride[axis] - w.pad_begin[axis], step = w.dilation[axis];  // of the first tap
-  const int64_t first = at >= begin ? 0 : divide_up(begin - at, step), stop = at >= end ? 0 : divide_up(end - at, step);
-  return {first, std::max<int64_t>(0, std::min(stop, w.kernel[axis]) - first)};
+PointsInside taps_within(const Window& w, size_t axis, int64_t place, int64_t begin, int64_t end) {
+  return points_inside(place * w.stride[axis] - w.pad_begin[axis] - begin, w.dilation[axis], end - begin, w.kernel[axis]);
 }
 
 /// Calls f(plane, place, point) for every element under every window, in the order of the taps.
@@ -54,9 +49,9 @@ template <class F> void for_elements(const Pool& p, F&& f) {
   Shape place(rank, 0), from(rank, 0), count(rank, 0);
   for (int64_t at = 0; at < elements(p.out); ++at, advance(place, p.out)) {
     for (size_t d = 0; d < rank; ++d) {
-      const Taps taps = taps_within(w, d, place[d], 0, p.in[d]);
-      from[d] = place[d] * w.stride[d] - w.pad_begin[d] + taps.first * w.dilation[d];
-      count[d] = taps.count;
+      const auto [first, end] = taps_within(w, d, place[d], 0, p.in[d]);
+      from[d] = place[d] * w.stride[d] - w.pad_begin[d] + first * w.dilation[d];
+      count[d] = end - first;
     }
     if (elements(count) == 0) continue;
     for (int64_t plane = 0; plane < p.planes; ++plane) {
@@ -124,7 +119,8 @@ std::vector<int64_t> window_counts(const Pool& p, bool with_padding) {
     int64_t count = 1;
     for (size_t d = 0; d < place.size(); ++d) {
       const int64_t begin = with_padding ? -p.window.pad_begin[d] : 0, end = p.in[d] + (with_padding ? p.window.pad_end[d] : 0);
-      count *= taps_within(p.window, d, place[d], begin, end).count;
+      const PointsInside taps = taps_within(p.window, d, place[d], begin, end);
+      count *= taps.end - taps.begin;
     }
     counts.push_back(count);
   } while (advance(place, p.out));

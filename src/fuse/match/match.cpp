@@ -74,8 +74,6 @@ bool are_trailing(std::vector<int64_t> axes, int rank, int* count) {
   return !axes.empty() && (rank < 0 || *count <= rank);
 }
 
-bool is_real(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
-
 Result<NodeId> reader_of(const Graph& g, ValueId v) {
   NodeId maker = g.value(v).producer;
   if (g.is_output(v)) return refuse(Reason::graph_output, maker, "{} is a graph output", g.value(v).name);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "fuse/match/rewrite.h"
 #include "graph/fused.h"
+#include "ops/core/real_types.h"
 
 namespace smelt::fuse {
 
@@ -39,8 +40,7 @@ int rank(const Graph& g, ValueId v);
 bool are_trailing(std::vector<int64_t> axes, int rank, int* count);
 /// Whether a float attribute (ONNX's are f32) holds the number exactly.
 inline bool fits_attribute(double x) { return static_cast<double>(static_cast<float>(x)) == x; }
-/// f16, bf16, f32 or f64: what the fused operators compute with.
-bool is_real(DType t);
+using ops::is_real;
 
 /// The one reader of v. Otherwise a refusal: v is a graph output, is read more than once, or is not read.
 Result<NodeId> reader_of(const Graph& g, ValueId v);

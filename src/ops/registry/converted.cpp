@@ -6,6 +6,7 @@
 
 #include "ops/core/align.h"
 #include "ops/core/data_dependent.h"
+#include "ops/core/real_types.h"
 #include "ops/core/strides.h"
 #include "ops/pointwise/family.h"
 #include "ops/quantize/family.h"
@@ -26,10 +27,7 @@ Integers integers_of(const Node& node) {
   return node.is("GridSample") ? Integers::real : Integers::own;
 }
 
-/// Floats of 16 bits and more; the narrower formats have no numbers of their own to compute with.
-bool is_real(DType t) { return is_float(t) && bits(t) >= 16; }
-
-/// Those formats, and integers several to a byte.
+/// Floats of 8 bits and less, and integers several to a byte.
 bool is_narrow(DType t) { return (is_float(t) && bits(t) <= 8) || (is_integer(t) && bits(t) < 8); }
 
 template <class F> bool any_tensor(const BoundNode& b, F&& f) {

@@ -104,14 +104,20 @@ TEST_F(GpuReduce, channels_last_means_and_slices) {
   expect(std::move(t), tolerance(DType::f16));
 }
 
-TEST_F(GpuReduce, programs_before_and_after) {
+/// ai.smelt's Reduce, without its programs.
+Trial fused_mean(std::vector<int64_t> axes, int64_t inputs_before) {
   Trial t;
   t.node.domain = smelt_domain;
   t.node.op = "Reduce";
   t.node.attrs["kind"] = std::string("mean");
-  t.node.attrs["axes"] = std::vector<int64_t>{1, 2};
+  t.node.attrs["axes"] = std::move(axes);
   t.node.attrs["keepdims"] = int64_t{1};
-  t.node.attrs["inputs_before"] = int64_t{2};
+  t.node.attrs["inputs_before"] = inputs_before;
+  return t;
+}
+
+TEST_F(GpuReduce, programs_before_and_after) {
+  Trial t = fused_mean({1, 2}, 2);
   t.node.attrs["post"] =
       std::string("(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = mul(in0, %2):f32; %4 = cast(%3):f16; return %4 }");
   t.node.program =
@@ -126,13 +132,7 @@ TEST_F(GpuReduce, programs_before_and_after) {
 TEST_F(GpuReduce, bytes_to_bytes) {
   for (const Layout layout : {Layout::plain, Layout::nhwc})
     for (const Shape& shape : {Shape{1, 72, 8, 16}, {3, 960, 8, 8}, {2, 5, 4, 2}}) {  // sums and means are exact
-      Trial t;
-      t.node.domain = smelt_domain;
-      t.node.op = "Reduce";
-      t.node.attrs["kind"] = std::string("mean");
-      t.node.attrs["axes"] = std::vector<int64_t>{2, 3};
-      t.node.attrs["keepdims"] = int64_t{1};
-      t.node.attrs["inputs_before"] = int64_t{1};
+      Trial t = fused_mean({2, 3}, 1);
       t.node.attrs["post"] = std::string(
           "(in0:f32) { %1 = const(0.3):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; %4 = const(9):f32; %5 = add(%3, %4):f32; "
           "%6 = const(0):f32; %7 = const(255):f32; %8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8; return %9 }");

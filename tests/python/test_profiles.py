@@ -336,43 +336,50 @@ def test_a_view_in_place_of_nsights_tables_does_not_run(command, tmp_path):
     assert "damaged" in command("profile", path, code=1).stderr
 
 
-def test_ranges_that_are_all_open_at_once_are_read_soon(command, tmp_path):
-    many, path = 100_000, tmp_path / "nsys.sqlite"
+def nsight_file(path, ranges, kernels):
+    """An export of Nsight Systems: ranges (start, end, text) of one thread, kernels (start, end, number)."""
     with sqlite3.connect(path) as db:
         db.executescript("""
             CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName);
             CREATE TABLE NVTX_EVENTS (start, end, text, globalTid);""")
-        db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, 0)", ((i, 10 * many - i, f"r{i}") for i in range(many)))
-        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, 1)", ((2 * many, 2 * many + 1, i) for i in range(many)))
-    events = [{"ph": "X", "cat": "user_annotation" if i % 2 else "cpu_op", "name": f"n{i}", "ts": i, "dur": 10 * many - 2 * i, "tid": 1,
-               "pid": 1} for i in range(many // 4)]
-    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
-    for file in (path, tmp_path / "trace.json"):
+        db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, 0)", ranges)
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, 1)", kernels)
+    return path
+
+
+def pytorch_file(path, spans):
+    """A trace of PyTorch: spans (category, name, begin, duration) of one thread."""
+    events = [{"ph": "X", "cat": cat, "name": name, "ts": begin, "dur": duration, "tid": 1, "pid": 1} for cat, name, begin, duration in spans]
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def expect_read_soon(command, *files):
+    for file in files:
         before = os.times()
         command("profile", file, "--json")
         after = os.times()
-        assert after.children_user + after.children_system - before.children_user - before.children_system < 2 * hostile.LIMIT_S, file.name
+        took = after.children_user + after.children_system - before.children_user - before.children_system
+        assert took < 2 * hostile.LIMIT_S, file.name
+
+
+def test_ranges_that_are_all_open_at_once_are_read_soon(command, tmp_path):
+    many = 100_000
+    nsight = nsight_file(tmp_path / "nsys.sqlite", ((i, 10 * many - i, f"r{i}") for i in range(many)),
+                         ((2 * many, 2 * many + 1, i) for i in range(many)))
+    pytorch = pytorch_file(tmp_path / "trace.json", (("user_annotation" if i % 2 else "cpu_op", f"n{i}", i, 10 * many - 2 * i)
+                                                     for i in range(many // 4)))
+    expect_read_soon(command, nsight, pytorch)
 
 
 @pytest.mark.parametrize("label", ["a/" * 250_000, "b" * 500_000])
 def test_a_long_label_is_not_read_again_for_each_row_below_it(command, tmp_path, label):
-    many, path = 20_000, tmp_path / "nsys.sqlite"
-    with sqlite3.connect(path) as db:
-        db.executescript("""
-            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId, shortName);
-            CREATE TABLE NVTX_EVENTS (start, end, text, globalTid);""")
-        db.execute("INSERT INTO NVTX_EVENTS VALUES (0, ?, ?, 0)", (10 * many, label))
-        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, 1)", ((2 * i, 2 * i + 1, i) for i in range(many)))
-    events = [{"ph": "X", "cat": "user_annotation" if i == 0 else "cpu_op", "name": label if i == 0 else f"n{i}", "ts": i,
-               "dur": 2 * many if i == 0 else 1, "tid": 1, "pid": 1} for i in range(many)]
-    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
-    for file in (path, tmp_path / "trace.json"):
-        before = os.times()
-        command("profile", file, "--json")
-        after = os.times()
-        assert after.children_user + after.children_system - before.children_user - before.children_system < 2 * hostile.LIMIT_S, file.name
+    many = 20_000
+    nsight = nsight_file(tmp_path / "nsys.sqlite", [(0, 10 * many, label)], ((2 * i, 2 * i + 1, i) for i in range(many)))
+    pytorch = pytorch_file(tmp_path / "trace.json", [("user_annotation", label, 0, 2 * many),
+                                                     *(("cpu_op", f"n{i}", i, 1) for i in range(1, many))])
+    expect_read_soon(command, nsight, pytorch)
 
 
 @pytest.mark.parametrize("text", ['[{"averageMs": 1}, {"name": 5}]', '[{"averageMs": 1e400}]'])

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+
 namespace smelt::fuzz {
 namespace {
 

@@ -9,7 +9,7 @@ namespace smelt::fuzz {
 
 /// One changed case: some numbers of the model are `value`.
 struct Extreme {
-  std::vector<size_t> numbers;  // of those that extreme_numbers() counts
+  std::vector<size_t> numbers;  // in the order in which extremes_of() finds them
   int64_t value = 0;
 };
 

@@ -8,8 +8,9 @@
 // a signal or a sanitizer's report, takes longer than a case may, or finds outputs that differ, the case becomes OUT/findings/N with
 // what was said of it. --cpu-seconds counts the processor's time, of which a busy machine gives little in an hour. --keep writes
 // cases that run with their outputs (compare.py compares them with ONNX Runtime's). --alone has no child: for tools that do not follow
-// forks; the first finding is then the last. --extremes takes one seed of each kind and sets its numbers, attributes and short inputs, to what
-// asks for as much as can be said (extremes.h): each has to end within two seconds. It tries every Nth of those, which N seeds share.
+// forks; the first finding is then the last. --extremes takes one seed of each kind and sets its numbers, attributes and short
+// inputs, to what asks for as much as can be said (extremes.h): each has to end within two seconds. It tries every Nth of those, which
+// N seeds share.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -176,25 +176,21 @@ TEST_P(Recurrent, agrees_with_the_reference_whatever_options_it_has) {
   }
 }
 
-TEST_P(Recurrent, computes_16_bit_types_in_f32) {
-  for (uint32_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    Case c = any_case(GetParam(), seed);
-    c.type = DType::f16;
-    expect_agreement(c, 2e-3);
-    c.type = DType::bf16;
-    expect_agreement(c, 1e-2);
+void expect_agreement_in(DType type, const char* op, uint32_t seeds, double tolerance) {
+  for (uint32_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << name(type) << ", seed " << seed);
+    Case c = any_case(op, seed);
+    c.type = type;
+    expect_agreement(c, tolerance);
   }
 }
 
-TEST_P(Recurrent, multiplies_f64_in_f64) {
-  for (uint32_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE(seed);
-    Case c = any_case(GetParam(), seed);
-    c.type = DType::f64;
-    expect_agreement(c, 1e-12);
-  }
+TEST_P(Recurrent, computes_16_bit_types_in_f32) {
+  expect_agreement_in(DType::f16, GetParam(), 20, 2e-3);
+  expect_agreement_in(DType::bf16, GetParam(), 20, 1e-2);
 }
+
+TEST_P(Recurrent, multiplies_f64_in_f64) { expect_agreement_in(DType::f64, GetParam(), 60, 1e-12); }
 
 TEST_P(Recurrent, takes_every_named_activation) {
   const std::vector<std::string> names = {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",

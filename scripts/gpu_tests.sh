@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With
+# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With --jobs it runs them
+# in JOBS processes, a few tests each, for SECONDS at most, then those that failed once more, alone; it names what it did not reach. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
 # tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. With --operators it runs what is in
 # tests/repro and tests/python/hostile.py and the operators' fuzzer on the GPU, then both under compute-sanitizer's memcheck, SECONDS each.
-# usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]
+# usage: gpu_tests.sh BUILD_DIR [--jobs JOBS SECONDS | --sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -30,9 +31,36 @@ operators() {
   return $failed
 }
 
-usage="usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]"
+# in_parallel TEST JOBS SECONDS FOLDER: the tests in so many processes, their logs in FOLDER.
+in_parallel() {
+  local test=$1 jobs=$2 seconds=$3 folder=$4 failed=0 name
+  "$test" --gtest_list_tests | awk '/^[^ ]/ { suite = $1; next } $1 !~ /^DISABLED_/ && suite !~ /DISABLED_/ { print suite $1 }' >"$folder/tests"
+  # What compiles the most kernels begins first.
+  { grep GpuEveryKernel "$folder/tests" || true; grep -v GpuEveryKernel "$folder/tests"; } >"$folder/order"
+  timeout "$seconds" xargs -a "$folder/order" -P "$jobs" -n 3 bash -c '
+    test=$1 folder=$2; shift 2
+    IFS=:; GTEST_COLOR=no "$test" --gtest_filter="$*" >"$folder/${1//\//.}.log" 2>&1' in_parallel "$test" "$folder" || true
+  cat "$folder"/*.log | sed -n -E 's/^\[       OK \] ([^ ]+) .*/\1/p' | sort -u >"$folder/passed"
+  cat "$folder"/*.log | sed -n -E 's/^\[  SKIPPED \] ([^ ]+) .*/\1/p' | sort -u >"$folder/skipped"
+  cat "$folder"/*.log | sed -n -E 's/^\[  FAILED  \] ([^ ,]+),? .*\([0-9]+ ms\)$/\1/p' | sort -u >"$folder/failed"
+  while read -r name; do
+    if timeout 120 "$test" --gtest_filter="$name" >"$folder/alone" 2>&1; then
+      echo "$name failed beside others and passed alone"
+    else
+      failed=1
+      tail -n 40 "$folder/alone"
+    fi
+  done <"$folder/failed"
+  sort "$folder/tests" | comm -23 - <(sort -u "$folder/passed" "$folder/skipped" "$folder/failed") >"$folder/missed"
+  printf '    %d of %d passed, %d skipped, %d failed, %d not reached\n' "$(wc -l <"$folder/passed")" "$(wc -l <"$folder/tests")" \
+    "$(wc -l <"$folder/skipped")" "$(wc -l <"$folder/failed")" "$(wc -l <"$folder/missed")"
+  sed 's/^/    not reached: /' "$folder/missed"
+  [ $failed = 0 ] && [ ! -s "$folder/missed" ]
+}
+
+usage="usage: gpu_tests.sh BUILD_DIR [--jobs JOBS SECONDS | --sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]"
 case $#${2:-} in
-  1 | [23]--sanitize) ;;
+  1 | [23]--sanitize | 4--jobs) ;;
   [34]--operators) operators "$@" && exit || exit 1 ;;
   *) die "$usage" ;;
 esac
@@ -42,13 +70,19 @@ listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cud
 if [ "${2:-}" != --sanitize ]; then
   hostile_cases "$1"
   step "tests on the GPU"
-  launched=$(mktemp)
-  trap 'rm -f "$launched"' EXIT
-  SMELT_LAUNCHED=$launched "$test"
+  folder=$(mktemp -d) failed=0
+  trap 'rm -rf "$folder"' EXIT
+  launched=$folder/launched
+  : >"$launched"   # also where no test gets as far as launching one
+  export SMELT_LAUNCHED=$launched
+  case ${2:-} in
+    --jobs) in_parallel "$test" "$3" "$4" "$folder" || failed=1 ;;
+    *) "$test" || failed=1 ;;
+  esac
   unlisted=$(sort -u "$launched" | comm -23 - <(listed))
   [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda/kernels.txt: ${unlisted//$'\n'/, }
 Add a form of each to tests/ops/cuda/*forms.cpp; then: scripts/cuda_kernels.sh $1"
-  exit
+  exit $failed
 fi
 
 # NVIDIA's own kernels are left out: they are not ours to mend, and instrumenting their libraries takes minutes.

@@ -178,6 +178,19 @@ TEST_F(GpuGroupNorm, rows_longer_than_registers_hold) {
          1e-5);
 }
 
+TEST_F(GpuGroupNorm, rows_of_a_length_that_no_vector_divides) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    expect(group_trial(0, type, {1, 512, 3199}, Layout::plain), tolerance(type));
+    expect(group_trial(0, type, {2, 5, 1031}, Layout::plain), tolerance(type));
+    expect(group_trial(3, type, {1, 6, 15013}, Layout::plain), type == DType::f32 ? 3e-5 : tolerance(type));
+  }
+  expect(group_trial(0, DType::f16, {1, 3, 130003}, Layout::plain), tolerance(DType::f16));
+  Trial t = group_trial(0, DType::f16, {1, 16, 4095}, Layout::plain);  // a slice that begins and ends anywhere
+  t.bound.inputs[0].alignment = t.bound.outputs[0].alignment = 2;
+  t.bound.inputs[0].strides = {16 * 4097, 4097, 1};
+  expect(std::move(t), tolerance(DType::f16));
+}
+
 TEST_F(GpuGroupNorm, takes_what_follows_per_channel_and_per_element) {
   const std::string scaled_silu =
       "(in0:f32, in1:f16, in2:f16, in3:f16) { %4 = cast(in1):f32; %5 = mul(in0, %4):f32; %6 = cast(in2):f32; "

@@ -125,7 +125,8 @@ Result<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers) {
   take_bundles(p, shape, strides, none, 1);
   // Accesses of 16 bytes; lines of whole sectors of 32 bytes, at least two (a sector that two blocks write a part of each costs
   // as much as two): as few groups together as that takes.
-  constexpr int64_t sector = 32, most_groups = 32;
+  // Not where their lines are longer than a block has threads: rows of a length that no vector divides are then read element by element.
+  constexpr int64_t sector = 32, most_groups = 32, most_threads = 1024;
   const int64_t size = size_of(p.views[0]);
   const auto whole = [&](const Groups& q) {
     const int64_t line = q.bundle * q.length * size;
@@ -136,9 +137,8 @@ Result<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers) {
   for (int64_t bundle = 2; g != none && bundle <= std::min(most_groups, shape[g]); ++bundle) {
     if (shape[g] % bundle != 0) continue;
     take_bundles(p, shape, strides, g, bundle);
-    if (worth(p) > worth(best)) best = p;
+    if (p.in_line() <= most_threads && worth(p) > worth(best)) best = p;
   }
-  if (best.in_line() > 1024 && best.bundle > 1) return refuse(Reason::wrong_shape, "groups: lines too long to be shared");
   return best;
 }
 

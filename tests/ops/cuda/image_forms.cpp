@@ -85,6 +85,11 @@ std::vector<Form> image_forms() {
                      .in(DType::f32, {48})
                      .in(DType::f32, {48})
                      .out(DType::f32, {1, 48, 56, 56}, Layout::nhwc));
+  list.push_back(Form("InstanceNormalization", "")  // rows of a length that no vector divides
+                     .in(DType::f16, {1, 512, 3199})
+                     .in(DType::f16, {512})
+                     .in(DType::f16, {512})
+                     .out(DType::f16, {1, 512, 3199}));
   list.push_back(Form("Norm", smelt_domain, {{"kind", std::string("layer")}, {"axis", int64_t{-2}}},
                       "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = mul(in0, %2):f32; %4 = silu(%3):f32; %5 = cast(%4):f16; "
                       "return %5 }")

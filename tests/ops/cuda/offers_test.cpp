@@ -165,6 +165,22 @@ TEST(Offers, name_the_integers_that_decide_what_a_kernel_does) {
   EXPECT_EQ(b->problem, "CumSum:f32[8,8],i64[]=1>f32[8,8]");
 }
 
+TEST(Offers, have_a_kernel_for_groups_of_every_extent_on_a_gpu) {
+  std::string sources;
+  for (const Machine& machine : {noting_gpu("sm_75", sources), noting_gpu("sm_90a", sources)})
+    for (const DType type : {DType::f32, DType::f16, DType::bf16})
+      for (const Layout layout : {Layout::plain, Layout::nhwc})
+        for (const int64_t channels : {1, 2, 3, 8, 12, 31, 64, 512, 2048})
+          for (const int64_t length : {1, 2, 7, 63, 1023, 1025, 3199, 4096, 16001, 130003, 500009})
+            for (const int64_t groups : {int64_t{0}, int64_t{1}, channels % 4 == 0 ? channels / 4 : channels}) {
+              Form f(groups ? "GroupNormalization" : "InstanceNormalization", "", {{"num_groups", groups}});
+              f.in(type, {2, channels, length, 1}, layout).in(type, {channels}).in(type, {channels});
+              f.out(type, {2, channels, length, 1}, layout);
+              const auto o = offered(f, machine);
+              ASSERT_TRUE(o) << name(type) << ' ' << name(layout) << ' ' << channels << 'x' << length << ' ' << groups;
+            }
+}
+
 /// An 8-bit convolution by so many scales of the weights, with a bias or without.
 Form int8_convolution(int64_t scales, bool bias, DType weights = DType::i8) {
   const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(DType::u8);

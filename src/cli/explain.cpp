@@ -3,6 +3,9 @@
 #include "base/error.h"
 #include "cli/busy.h"
 #include "cli/common.h"
+#include "inspect/occupancy.h"
+#include "profile/inputs.h"
+#include "run/planned.h"
 
 namespace smelt::cli {
 namespace {
@@ -16,11 +19,27 @@ void check_rewrite(const std::string& wanted) {
   throw Error(fmt::format("--pattern: no rewrite is named '{}'", wanted), "The rewrites are: " + known, ExitCode::usage);
 }
 
+/// The optimised plan, also one for a GPU that need not be here.
+struct Planned {
+  std::shared_ptr<const Plan> plan;
+  std::vector<StepInfo> steps;
+};
+Planned planned(const report::Subject& subject) {
+  if (subject.options.arch.empty()) {
+    const report::Prepared prepared = report::prepare(subject, true);
+    return {prepared.plan, prepared.execution->steps()};
+  }
+  Planned p{Plan::build(subject.path, subject.options), {}};
+  run::PlannedRun run = run::planned_run(*p.plan, profile::resolve_shapes(p.plan->inputs(), subject.shapes));
+  for (run::PlannedStep& s : run.steps) p.steps.push_back(std::move(s.step));
+  return p;
+}
+
 }  // namespace
 
 Action add_explain(CLI::App& app) {
   struct Arguments : ModelArguments {
-    std::string pattern, node;
+    std::string pattern, node, arch;
     bool matched = false, rejected = false, summary = false, kernels = false;
     int top = 0;
   };
@@ -33,13 +52,18 @@ Action add_explain(CLI::App& app) {
   app.add_flag("--summary", a->summary, "Counts only");
   app.add_flag("--kernels", a->kernels,
                "Also build the plan (weights are needed) and list the tactics that were not chosen, and why");
+  app.add_option(
+         "--arch", a->arch,
+         "For a GPU of this architecture, here or not: sm_90. Nothing is measured; --kernels needs NVRTC, a driver it needs not")
+      ->type_name("ARCH");
   app.add_option("--top", a->top, "Rows of the ledger; 0 all (default)")->check(in_range(0, 1 << 30))->type_name("N");
   add_precision(app, *a);
   add_build_options(app, *a);
   add_json(app, a->as_json);
   return [a] {
     if (!a->pattern.empty()) check_rewrite(a->pattern);
-    const report::Subject subject = a->subject();
+    report::Subject subject = a->subject();
+    if (!a->arch.empty()) subject.options.arch = inspect::multiprocessor_of(a->arch).arch();
     stage("rewriting");
     report::Explained e = report::explain(subject);
     const auto names_node = [&](const fuse::Entry& x) {
@@ -64,16 +88,14 @@ Action add_explain(CLI::App& app) {
     if (!a->summary) tables.push_back(report::ledger_table(e));
     if (a->kernels) {
       stage("building the plan");
-      const report::Prepared prepared = report::prepare(subject, true);
-      std::vector<StepInfo> steps = prepared.execution->steps();
+      auto [plan, steps] = planned(subject);
       if (!a->node.empty())
         std::erase_if(steps, [&](const StepInfo& s) {
           return s.name != a->node && std::ranges::find(s.sources, a->node) == s.sources.end();
         });
       tables.push_back(report::fused_table(steps));
       tables.push_back(report::tactic_table(steps));
-      if (report::Table early = report::early_launch_table(*prepared.plan); !early.rows.empty())
-        tables.push_back(std::move(early));
+      if (report::Table early = report::early_launch_table(*plan); !early.rows.empty()) tables.push_back(std::move(early));
     }
     for (report::Table& t : tables) {
       if (t.key == "ledger") t.note.clear();  // the summary has it

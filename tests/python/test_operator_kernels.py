@@ -1,5 +1,5 @@
 """Every operator of bench/operators.py, over types, axes, ranks and forms of broadcasting, has a kernel of its own on the CPU: in every
-type that ONNX's schemas allow, and by weights that are computed."""
+type that ONNX's schemas allow, and by weights that are computed. Which of them have none on a GPU stands in ON_HOST."""
 import importlib
 import json
 import pathlib
@@ -18,6 +18,18 @@ BY_REFERENCE = {
 }
 BY_COMPUTED_WEIGHTS = {
     "QLinearConv": "weights are quantised beforehand; what is computed in int8 is ConvInteger's",
+}
+# On a GPU these have no kernel, of any type or where an input has one of these: an error there, or steps on the host.
+INTEGERS = {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
+ON_HOST = {
+    **dict.fromkeys(("AffineGrid", "Col2Im", "Det", "LpPool", "MaxRoiPool", "MaxUnpool"), None),
+    **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike"), None),  # a generator's numbers, in its order
+    "Range": None,  # by constants: what sizes may follow from
+    **{op: {"f64"} for op in ("BatchNormalization", "DeformConv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "RNN",
+                              "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")},
+    "Einsum": {"f64"} | INTEGERS, "Gemm": INTEGERS, "MatMul": INTEGERS,
+    "ConvInteger": {"i8"}, "MatMulInteger": {"i8"},  # beside unsigned ones
+    "Upsample": {"bool"},
 }
 # ONNX Runtime's, whose weights in blocks are constants.
 NEED_CONSTANTS = ("MatMulNBits",)
@@ -87,6 +99,34 @@ def test_operators_have_kernels_in_every_type_of_their_schemas(command, tmp_path
     assert len(cases) > 700
     slow = by_reference(command, tmp_path, merged(cases).values(), cases)
     assert {name for name, op in slow.items() if op not in BY_REFERENCE} == set()
+
+
+def test_a_gpu_has_kernels_in_every_type_of_their_schemas_but_those_that_are_listed(command, tmp_path):
+    families()
+    types = importlib.import_module("operator_cases_types")
+    cases = [c for c in types.types(types.KINDS) if is_valid(c)]
+    seen, missing, listed = 0, set(), set()
+    for model in merged(cases).values():
+        onnx.save(model, tmp_path / "operators.onnx")
+        said = command("explain", tmp_path / "operators.onnx", "--arch", "sm_90", "--kernels", "--allow-fallback", "--json",
+                       "--no-cache", "--threads", 2, code=None, timeout=900)
+        if said.returncode == 3 and "NVRTC" in said.stderr:
+            pytest.skip("no NVRTC")
+        assert said.returncode == 0, said.stderr
+        for row in json.loads(said.stdout)["tactics"]:
+            if row["result"] != "runs":
+                continue
+            seen += 1
+            if "on the host" in row["tactic"]:
+                case = cases[int(row["step"].split("/")[0])]
+                kinds = ON_HOST.get(case.op, set())
+                if kinds is None or any(isinstance(i, str) and types.parse(i)[0] in kinds for i in case.inputs):
+                    listed.add(case.op)
+                else:
+                    missing.add(case.name)
+    assert seen >= len(cases) // 2
+    assert missing == set()
+    assert listed == set(ON_HOST)  # else it has a kernel now: take it off the list
 
 
 def computed(model):

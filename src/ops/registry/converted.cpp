@@ -54,10 +54,10 @@ template <class F> ConvertedPtr with_types(const BoundNode& b, DType type, F&& r
   for (BoundTensor& t : made->bound.inputs) {
     if (!replaces(t.type)) continue;
     if (t.constant.valid()) t.constant = converted(b, t.constant, type);
-    t.type = type;
+    t.type = type, t.alignment = BoundTensor().alignment;
   }
   for (BoundTensor& t : made->bound.outputs)
-    if (replaces(t.type)) t.type = type;
+    if (replaces(t.type)) t.type = type, t.alignment = BoundTensor().alignment;
   return made;
 }
 
@@ -105,18 +105,20 @@ bool is_convertible(const BoundNode& b) {
 /// One tensor's conversion, by the kernel of a Cast.
 class Conversion {
  public:
-  Conversion(const BoundTensor& from, const BoundTensor& to, int threads) {
+  Conversion(const BoundTensor& from, const BoundTensor& to, const Machine& machine) {
     auto cast = std::make_shared<Node>();
     cast->op = "Cast";
     cast->attrs["to"] = static_cast<int64_t>(to.type);
-    const auto flat = [](const BoundTensor& t) { return BoundTensor{.type = t.type, .shape = {elements(t.shape)}}; };
+    const auto flat = [](const BoundTensor& t) {
+      return BoundTensor{.type = t.type, .shape = {elements(t.shape)}, .alignment = t.alignment};
+    };
     const BoundNode bound{.node = cast.get(), .inputs = {flat(from)}, .outputs = {flat(to)}};
-    Machine machine;
-    machine.threads = threads;
     Offer offer;
     for (const TacticFamily* family : {&pointwise_family, &quantize_family})  // the latter's are of types of less than 8 bits
-      for (const OperatorTactics& t : family->operators)
-        if (offer.candidates.empty() && t.cpu && t.handles(*cast)) t.cpu(bound, machine, offer);
+      for (const OperatorTactics& t : family->operators) {
+        const OfferTactics casts = machine.gpu ? t.cuda : t.cpu;
+        if (offer.candidates.empty() && casts && t.handles(*cast)) casts(bound, machine, offer);
+      }
     node_ = cast;
     if (!offer.candidates.empty()) estimate_us_ = offer.candidates[0].estimate_us, prepare_ = offer.candidates[0].prepare;
   }
@@ -130,21 +132,23 @@ class Conversion {
   double estimate_us_ = 0;
 };
 
-/// The conversions that a form takes; nothing where one of them has no kernel.
+/// The conversions that a form takes; nothing where one of them has no kernel. A GPU's include those of constants, which lie in its
+/// memory as the model has them; on the processor they are converted beforehand.
 struct Conversions {
   std::vector<std::pair<size_t, Conversion>> before, after;
   double us = 0;
 };
-std::optional<Conversions> conversions(const BoundNode& b, const Converted& form, int threads) {
+std::optional<Conversions> conversions(const BoundNode& b, const Converted& form, const Machine& machine) {
   Conversions c;
   const auto add = [&](auto& list, size_t i, const BoundTensor& from, const BoundTensor& to) {
     if (from.type == to.type || elements(from.shape) == 0) return true;
-    list.emplace_back(i, Conversion(from, to, threads));
+    list.emplace_back(i, Conversion(from, to, machine));
     c.us += list.back().second.estimate_us();
     return list.back().second.exists();
   };
   for (size_t i = 0; i < b.inputs.size(); ++i)
-    if (!b.inputs[i].constant.valid() && !add(c.before, i, b.inputs[i], form.bound.inputs[i])) return std::nullopt;
+    if ((machine.gpu || !b.inputs[i].constant.valid()) && !add(c.before, i, b.inputs[i], form.bound.inputs[i]))
+      return std::nullopt;
   for (size_t i = 0; i < b.outputs.size(); ++i)
     if (!add(c.after, i, form.bound.outputs[i], b.outputs[i])) return std::nullopt;
   return c;
@@ -152,23 +156,22 @@ std::optional<Conversions> conversions(const BoundNode& b, const Converted& form
 
 class ConvertedKernel final : public Kernel {
  public:
-  ConvertedKernel(const BoundNode& b, const ConvertedPtr& form, const Conversions& c, std::unique_ptr<Kernel> inner)
+  ConvertedKernel(const BoundNode& b, const ConvertedPtr& form, const Conversions& c, std::unique_ptr<Kernel> inner, bool on_gpu)
       : inner_(std::move(inner)), in_(b.inputs.size()), out_(b.outputs.size()), constants_(b.inputs.size()) {
-    for (size_t i = 0; i < b.inputs.size(); ++i)
+    for (size_t i = 0; i < b.inputs.size() && !on_gpu; ++i)
       if (b.inputs[i].constant.valid() && form->bound.inputs[i].type != b.inputs[i].type)
         constants_[i] = form->bound.inputs[i].constant;
-    const auto add = [&](std::vector<Pass>& list, const auto& conversions, const std::vector<BoundTensor>& wide) {
-      for (const auto& [i, conversion] : conversions) {
-        list.push_back({i, memory_, conversion.prepare()});
-        memory_ += aligned(bytes(wide[i].type, elements(wide[i].shape)));
-        scratch_ = std::max(scratch_, list.back().cast->workspace());
-      }
+    const auto add = [&](std::vector<Pass>& list, size_t i, const Conversion& conversion, const BoundTensor& wide) {
+      list.push_back({i, memory_, conversion.prepare()});
+      memory_ += device_aligned(bytes(wide.type, elements(wide.shape)));
+      scratch_ = std::max(scratch_, list.back().cast->workspace());
     };
-    add(before_, c.before, form->bound.inputs);
-    add(after_, c.after, form->bound.outputs);
+    for (const auto& [i, conversion] : c.before)
+      if (!b.inputs[i].constant.valid() || inner_->reads(i)) add(before_, i, conversion, form->bound.inputs[i]);
+    for (const auto& [i, conversion] : c.after) add(after_, i, conversion, form->bound.outputs[i]);
   }
 
-  int64_t workspace() const override { return memory_ + aligned(std::max(scratch_, inner_->workspace())); }
+  int64_t workspace() const override { return memory_ + std::max(scratch_, inner_->workspace()); }
   bool reads(size_t i) const override { return !(i < constants_.size() && constants_[i].valid()) && inner_->reads(i); }
 
   void run(const Buffers& b) override {
@@ -181,16 +184,18 @@ class ConvertedKernel final : public Kernel {
     for (const Pass& p : before_) {
       if (!b.inputs[p.index]) continue;
       void* to = memory + p.offset;
-      p.cast->run({.inputs = b.inputs.subspan(p.index, 1), .outputs = std::span(&to, 1), .workspace = scratch});
+      p.cast->run(
+          {.inputs = b.inputs.subspan(p.index, 1), .outputs = std::span(&to, 1), .workspace = scratch, .stream = b.stream});
       in_[p.index] = to;
     }
     for (const Pass& p : after_)
       if (b.outputs[p.index]) out_[p.index] = memory + p.offset;
-    inner_->run({.inputs = in_, .outputs = out_, .workspace = scratch});
+    inner_->run({.inputs = in_, .outputs = out_, .workspace = scratch, .stream = b.stream});
     for (const Pass& p : after_) {
       if (!b.outputs[p.index]) continue;
       const void* from = memory + p.offset;
-      p.cast->run({.inputs = std::span(&from, 1), .outputs = b.outputs.subspan(p.index, 1), .workspace = scratch});
+      p.cast->run(
+          {.inputs = std::span(&from, 1), .outputs = b.outputs.subspan(p.index, 1), .workspace = scratch, .stream = b.stream});
     }
   }
 
@@ -219,12 +224,12 @@ bool offer_form(const BoundNode& node, const ConvertedPtr& form, const Machine& 
   Offer found;
   inner(form->bound, {only ? &*only : nullptr, wanted.at_once}, found);
   if (found.candidates.empty()) return false;
-  const auto c = conversions(node, *form, machine.threads);
+  const auto c = conversions(node, *form, machine);
   if (!c) return false;
   for (const Candidate& candidate : found.candidates) {
     offer.candidates.push_back({candidate.tactic, candidate.config + form->suffix, candidate.estimate_us + c->us,
-                                [node, form, c = *c, prepare = candidate.prepare] {
-                                  return std::make_unique<ConvertedKernel>(node, form, c, prepare());
+                                [node, form, c = *c, prepare = candidate.prepare, on_gpu = machine.gpu != nullptr] {
+                                  return std::make_unique<ConvertedKernel>(node, form, c, prepare(), on_gpu);
                                 },
                                 candidate.lengthy});
   }

@@ -1,6 +1,6 @@
 // A node whose types no kernel has, by the kernels of types that hold all its numbers: its tensors are converted before and behind
 // them. It is what the references do with 16-bit floats, which compute in f32 and round once, and with integers where an
-// operator is one of sums and products, or of doubles.
+// operator is one of sums and products, or of doubles. On a GPU the conversions are kernels too.
 #pragma once
 
 #include <functional>

@@ -183,7 +183,7 @@ Offer offer(const BoundNode& node, const Machine& machine, Wanted wanted) {
   if (machine.gpu && writes_nothing(node))
     o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
   offer_tactics(node, machine, wanted, o);
-  if (!machine.gpu && o.candidates.empty()) {
+  if (o.candidates.empty()) {
     const auto inner = [&](const BoundNode& form, const Wanted& w, Offer& of) { offer_tactics(form, machine, w, of); };
     offer_converted(node, machine, wanted, inner, o);
   }

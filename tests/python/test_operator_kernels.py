@@ -20,14 +20,12 @@ BY_COMPUTED_WEIGHTS = {
     "QLinearConv": "weights are quantised beforehand; what is computed in int8 is ConvInteger's",
 }
 # On a GPU these have no kernel, of any type or where an input has one of these: an error there, or steps on the host.
-INTEGERS = {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"}
 ON_HOST = {
     **dict.fromkeys(("AffineGrid", "Col2Im", "Det", "LpPool", "MaxRoiPool", "MaxUnpool"), None),
     **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike"), None),  # a generator's numbers, in its order
     "Range": None,  # by constants: what sizes may follow from
     **{op: {"f64"} for op in ("BatchNormalization", "DeformConv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "RNN",
                               "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")},
-    "Einsum": {"f64"} | INTEGERS, "Gemm": INTEGERS, "MatMul": INTEGERS,
     "ConvInteger": {"i8"}, "MatMulInteger": {"i8"},  # beside unsigned ones
     "Upsample": {"bool"},
 }

@@ -157,8 +157,8 @@ const void* CudaEpilogue::argument(const Buffers& b) {
   return argument_.data();
 }
 
-expr::Program epilogue_program(const Node& node, DType y, double alpha) {
-  expr::Program p = node.program ? *node.program : expr::conversion(DType::f32, y);
+expr::Program epilogue_program(const Node& node, DType sums, DType y, double alpha) {
+  expr::Program p = node.program ? *node.program : expr::conversion(sums, y);
   if (alpha == 1) return p;
   expr::Program scaled;
   std::vector<expr::Ref> inputs;

@@ -93,8 +93,9 @@ class CudaEpilogue {
   std::vector<std::byte> argument_;
 };
 
-/// The program of a fused node's product, over its sums before alpha: `sum`, f32 or i32, is converted and multiplied first.
-expr::Program epilogue_program(const Node& node, DType y, double alpha);
+/// The program of a fused node's product, over its sums before alpha, which are multiplied first; without one the sums, of type `sums`,
+/// in y's type.
+expr::Program epilogue_program(const Node& node, DType sums, DType y, double alpha);
 
 /// `node`'s inputs from `first` on that are there.
 std::vector<EpilogueOperand> epilogue_operands(const BoundNode& node, size_t first);

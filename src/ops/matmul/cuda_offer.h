@@ -18,6 +18,8 @@ void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Off
 void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeHopperProduct& make);
 void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);  // "cublaslt"
+/// "cuda" of doubles and of wide integers: cuda_wide.cpp.
+void offer_wide_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 
 /// "cuda" and "hopper" of 8-bit products: cuda_int8.cpp.
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);

@@ -51,8 +51,10 @@ void choose_copies(CudaOperand& o, int64_t outer_extent, int64_t k_extent, const
 
 std::optional<Refusal> rejects(const BoundNode& b) {
   const DType type = b.inputs[0].type;
-  if (type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f8e4m3fn)
-    return refuse(Reason::wrong_type, "a product of {}, they multiply f16, bf16, f32 and f8e4m3fn", smelt::name(type));
+  if (type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f8e4m3fn && !is_wide(type))
+    return refuse(Reason::wrong_type,
+                  "a product of {}, they multiply f16, bf16, f32, f8e4m3fn, f64 and integers of 32 and 64 bits",
+                  smelt::name(type));
   if (b.inputs[1].type != type)
     return refuse(Reason::wrong_type, "operands of {} and {}, they take two of one type", smelt::name(type),
                   smelt::name(b.inputs[1].type));
@@ -130,9 +132,11 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
     return refuse(Reason::wrong_shape, "input {} of a program of {} is the second product", up, operands.size() + 1);
   if (up > 0) operands.insert(operands.begin() + (up - 1), {BoundTensor{.type = b.inputs[0].type, .shape = b.outputs[0].shape}});
   for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
-  const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
-  if (program.type(0) != DType::f32)
-    return refuse(Reason::wrong_type, "sums in {}, they are taken in f32", smelt::name(program.type(0)));
+  const DType type = b.inputs[0].type, sums = is_wide(type) ? type : DType::f32;
+  if (!is_float(type) && product.alpha != 1) return refuse(Reason::wrong_attribute, "integers times alpha");
+  const expr::Program program = epilogue_program(*b.node, sums, result.y.type, product.alpha);
+  if (program.type(0) != sums)
+    return refuse(Reason::wrong_type, "sums in {}, they are taken in {}", smelt::name(program.type(0)), smelt::name(sums));
   auto made = CudaEpilogue::make(program, result.y, std::move(operands), result.axes);
   if (!made) return made.refusal();
 

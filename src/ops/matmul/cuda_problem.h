@@ -40,6 +40,11 @@ struct MatrixResult {
 std::pair<CudaGeometry, MatrixResult> cuda_geometry(const Product& product, const BoundTensor& a, const BoundTensor& b,
                                                     const BoundTensor& y);
 
+/// Doubles and integers of 32 and 64 bits, whose sums are of their own type.
+constexpr bool is_wide(DType t) {
+  return t == DType::f64 || t == DType::i32 || t == DType::u32 || t == DType::i64 || t == DType::u64;
+}
+
 /// Why its extents cannot be counted; empty where they can.
 std::optional<Refusal> uncountable(const CudaGeometry& g);
 

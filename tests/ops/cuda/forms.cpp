@@ -86,6 +86,8 @@ std::vector<Form> all_forms() {
                      .out(DType::bf16, {2, 12, 64, 66}));
   list.push_back(Form("MatMul", "").in(DType::f16, {16, 2048}).in(DType::f16, {2048, 512}).out(DType::f16, {16, 512}));
   list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
+  list.push_back(Form("MatMul", "").in(DType::f64, {3, 70, 50}).in(DType::f64, {50, 90}).out(DType::f64, {3, 70, 90}));
+  list.push_back(Form("MatMul", "").in(DType::i64, {70, 50}).in(DType::i64, {50, 90}).out(DType::i64, {70, 90}));
   Form quantized("MatMulInteger", "");
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
   quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});

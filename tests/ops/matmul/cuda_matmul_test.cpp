@@ -75,7 +75,10 @@ TEST(CudaMatMul, says_why_it_takes_no_product) {
     const auto found = cuda_problem(t.bound);
     return found ? "" : found.refusal().text;
   };
-  EXPECT_EQ(why(product_of(DType::f64, {2, 3}, {3, 4}, {2, 4})), "a product of f64, they multiply f16, bf16, f32 and f8e4m3fn");
+  EXPECT_EQ(why(product_of(DType::i16, {2, 3}, {3, 4}, {2, 4})),
+            "a product of i16, they multiply f16, bf16, f32, f8e4m3fn, f64 and integers of 32 and 64 bits");
+  EXPECT_EQ(why(product_of(DType::f64, {2, 3}, {3, 4}, {2, 4})), "");
+  EXPECT_EQ(why(product_of(DType::u64, {2, 3}, {3, 4}, {2, 4})), "");
   Trial mixed = product_of(DType::f16, {2, 3}, {3, 4}, {2, 4});
   mixed.bound.inputs[1].type = DType::f32;
   mixed.bound.node = &mixed.node;

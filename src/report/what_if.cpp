@@ -17,6 +17,8 @@ namespace {
 
 constexpr int runs = 20;     // of each plan, where they are tried
 constexpr int few_runs = 7;  // where nothing else tells what the other takes
+/// Of a run: less than that is no more than sums of what single kernels take are off by, and runs of both plans tell it.
+constexpr double told_by_sums = 0.1;
 
 /// The options as one of the command line has them; false for an option that makes no other plan.
 bool follow(const std::string& option, Options& options, bool& optimized) {
@@ -77,8 +79,10 @@ void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const
   if (const size_t at = a.why.find(not_counted); at != std::string::npos) a.why.erase(at);  // it is now
   const double early = early_part(*then.plan) / early_part(*prepared.plan);
   const bool same_types = other.options.precision == s.options.precision;  // else kernels of one name compute otherwise
-  if (const profile::Foreseen f = profile::foresee(p, then.execution->steps(), early); f.sure() && same_types) {
-    a.us = p.latency_us.median - f.run_us, a.from = "kernels";
+  const profile::Foreseen f = profile::foresee(p, then.execution->steps(), early);
+  const double won = p.latency_us.median - f.run_us;
+  if (f.sure() && same_types && won >= told_by_sums * p.latency_us.median) {
+    a.us = won, a.from = "kernels";
     a.why += fmt::format("; of that plan's {} steps {} run here, {} were measured by themselves", f.steps, f.seen, f.tuned);
   } else {
     const double undisturbed = std::max(0.0, p.latency_us.median - p.others.cost_us);

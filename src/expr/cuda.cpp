@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -91,6 +92,18 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
       here = of(0) / of(1) * (1 + 0x1p-23);  // the constant is rounded to f32
     else if (c.fn == Fn::clip)
       here = of(0) + of(1) + of(2);
+    else if (c.fn == Fn::min || c.fn == Fn::max)
+      here = std::max(of(0), of(1));
+    else if (c.fn == Fn::neg || c.fn == Fn::abs)
+      here = of(0);
+    else if (c.fn == Fn::silu || c.fn == Fn::gelu || c.fn == Fn::gelu_tanh || c.fn == Fn::mish || c.fn == Fn::hard_swish)
+      here = 2 * of(0);  // with room for what they round
+    else if (c.fn == Fn::sigmoid || c.fn == Fn::tanh || c.fn == Fn::erf || c.fn == Fn::softsign)
+      here = std::isfinite(of(0)) ? 2 : unknown;
+    else if (c.fn == Fn::hard_sigmoid)
+      here = std::isfinite(of(0) * of(1) + of(2)) ? 1 : unknown;
+    else if (c.fn == Fn::leaky_relu)
+      here = of(0) * std::max(1.0, of(1));
     // Sums of integers wrap, and cannot be larger then either.
     if (is_integer(c.type)) here = c.fn == Fn::mul || c.fn == Fn::div ? whole : std::min(here, whole);
     // Of 0 and infinity it is NaN. What may have become infinite in f32 may then become NaN.
@@ -120,6 +133,25 @@ std::optional<Quantized> quantized(const Program& p, const Instruction& cast) {
     return {};
   const Instruction& x = at(rounded.args[0]);
   return Quantized{x.fn == Fn::relu ? x.args[0] : rounded.args[0], x.fn == Fn::relu, zero.value};
+}
+
+/// A float that is a value of 8 bits less a whole number, as DequantizeLinear takes zero points off: exact, through i32 or not.
+struct LessWhole {
+  Ref byte;
+  double less;
+};
+std::optional<LessWhole> less_whole(const Program& p, const Instruction& cast) {
+  const auto at = [&](Ref r) -> const Instruction& { return p.code()[static_cast<size_t>(r)]; };
+  if (cast.fn != Fn::cast || cast.type != DType::f32) return {};
+  LessWhole found{cast.args[0], 0};
+  if (const Instruction& sub = at(found.byte); sub.fn == Fn::sub && sub.type == DType::i32) {
+    const Instruction& less = at(sub.args[1]);
+    if (less.fn != Fn::constant || std::abs(less.value) > 255 || less.value != std::floor(less.value)) return {};
+    found = {sub.args[0], less.value};
+  }
+  if (const Instruction& wide = at(found.byte); wide.fn == Fn::cast && wide.type == DType::i32) found.byte = wide.args[0];
+  const DType type = p.type(found.byte);
+  return type == DType::u8 || type == DType::i8 ? std::optional(found) : std::nullopt;
 }
 
 /// Whether nothing but round() reads a value, through relu or not.
@@ -189,11 +221,21 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
   };
   const bool later = p.outputs().size() == 1 && unsaturated(p.outputs()[0]);
   if (later) s += "  static constexpr bool unsaturated = true;\n";
+  // Bytes that are made floats may come as they lie among others (ByteOf).
+  const auto by_words = [&](int i) {
+    return std::ranges::any_of(p.code(), [&](const Instruction& c) {
+      const auto found = less_whole(p, c);
+      return found && found->byte == i;
+    });
+  };
   s += "  static __device__ __forceinline__ void apply(";
-  for (int i = 0; i < p.input_count(); ++i) fmt::format_to(out, "{}{} v{}", i ? ", " : "", cuda_type(p.type(i)), i);
+  for (int i = 0; i < p.input_count(); ++i)
+    fmt::format_to(out, "{}{} {}{}", i ? ", " : "", by_words(i) ? "auto" : cuda_type(p.type(i)), by_words(i) ? "b" : "v", i);
   for (size_t o = 0; o < p.outputs().size(); ++o)
     fmt::format_to(out, "{}{}& out{}", o || p.input_count() ? ", " : "", later ? "auto" : cuda_type(p.type(p.outputs()[o])), o);
   s += ") {\n";
+  for (int i = 0; i < p.input_count(); ++i)
+    if (by_words(i)) fmt::format_to(out, "    [[maybe_unused]] const {} v{} = b{};\n", cuda_type(p.type(i)), i, i);
   for (size_t i = static_cast<size_t>(p.input_count()); i < p.code().size(); ++i) {
     const Instruction& c = p.code()[i];
     auto arg = [&](int k) { return fmt::format("v{}", c.args[k]); };
@@ -208,6 +250,14 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
     } else if (const auto q = quantized(p, c)) {
       value = fmt::format("smelt_expr::quantized<{}, {}, {}>(v{}, {})", cuda_type(c.type),
                           std::isfinite(magnitude[static_cast<size_t>(q->x)]), q->relu, q->x, literal(DType::f32, q->zero));
+    } else if (const auto less = less_whole(p, c)) {
+      const std::string whole = literal(DType::f32, less->less);
+      if (const auto from = quantized(p, p.code()[static_cast<size_t>(less->byte)]))
+        value = fmt::format("smelt_expr::requantized<{}, {}, {}>(v{}, {}, {})", cuda_type(p.type(less->byte)),
+                            std::isfinite(magnitude[static_cast<size_t>(from->x)]), from->relu, from->x,
+                            literal(DType::f32, from->zero), whole);
+      else
+        value = fmt::format("smelt_expr::float_of_byte({}{}, {})", less->byte < p.input_count() ? "b" : "v", less->byte, whole);
     } else if (c.fn == Fn::cast) {
       value = converted(arg(0), p.type(c.args[0]), c.type);
     } else if (const auto by = fast_divisor(p, i, magnitude)) {

@@ -149,6 +149,27 @@ TEST(CudaPrinter, rounds_and_saturates_to_8_bits_in_one_call) {
   EXPECT_THAT(text(six, "%3", "u8", 300), Not(HasSubstr("quantized<")));
 }
 
+TEST(CudaPrinter, takes_zero_points_off_bytes_in_floats) {
+  const auto text = [](const char* type, const char* from, const char* less) {
+    return to_cuda(Program::parse(fmt::format(
+                       "(in0:f32, in1:{}) {{ %2 = round(in0):f32; %3 = const(7):f32; %4 = add(%2, %3):f32; %5 = const(0):f32; "
+                       "%6 = const(255):f32; %7 = clip(%4, %5, %6):f32; %8 = cast(%7):u8; %9 = cast({}):i32; "
+                       "%10 = const({}):i32; %11 = sub(%9, %10):i32; %12 = cast(%11):f32; return %12 }}",
+                       type, from, less)),
+                   "P");
+  };
+  EXPECT_THAT(text("u8", "%8", "7"),
+              HasSubstr("const float v12 = smelt_expr::requantized<unsigned char, false, false>(v0, 0x1.cp+2f, 0x1.cp+2f);"));
+  EXPECT_THAT(text("u8", "%8", "7"), HasSubstr("apply(float v0, unsigned char v1, float& out0)"));
+  for (const auto& [type, name] : {std::pair{"u8", "unsigned char"}, {"i8", "signed char"}}) {
+    EXPECT_THAT(text(type, "in1", "9"), HasSubstr("const float v12 = smelt_expr::float_of_byte(b1, 0x1.2p+3f);"));
+    EXPECT_THAT(text(type, "in1", "9"), HasSubstr("apply(float v0, auto b1, float& out0)"));
+    EXPECT_THAT(text(type, "in1", "9"), HasSubstr(fmt::format("const {} v1 = b1;", name)));
+  }
+  EXPECT_THAT(text("i16", "in1", "9"), HasSubstr("const float v12 = (float)(v11);"));
+  EXPECT_THAT(text("u8", "in1", "256"), HasSubstr("const float v12 = (float)(v11);"));
+}
+
 TEST(CudaPrinter, divides_what_is_rounded_by_a_constant_in_three_instructions) {
   const auto text = [](const char* by, const char* after, const char* result, double most) {
     const double all[] = {most};
@@ -168,6 +189,18 @@ TEST(CudaPrinter, divides_what_is_rounded_by_a_constant_in_three_instructions) {
   EXPECT_THAT(text("1e-30", round, "%3", 1e6), divided);   // steps of over() may lose bits
   EXPECT_THAT(text("1e-10", round, "%3", 1e35), divided);  // infinite quotients
   EXPECT_THAT(text("0", round, "%3", 1e6), divided);
+  // What stands before the quotient bounds it: gates, activations, the larger of two.
+  for (const char* before : {"%1 = sigmoid(in0):f32; ", "%1 = tanh(in0):f32; ", "%1 = silu(in0):f32; ",
+                             "%1 = hard_swish(in0):f32; ", "%1 = abs(in0):f32; ", "%1 = max(in0, in0):f32; ",
+                             "%1 = hard_sigmoid(in0, in0, in0):f32; ", "%1 = leaky_relu(in0, in0):f32; "}) {
+    const Program p =
+        Program::parse(fmt::format("(in0:f32) {{ {}%2 = const(0.25):f32; %3 = div(%1, %2):f32; %4 = round(%3):f32; "
+                                   "return %4 }}",
+                                   before));
+    const double known[] = {100};
+    EXPECT_THAT(to_cuda(p, "P", known), HasSubstr("over(v1,")) << before;
+    EXPECT_THAT(to_cuda(p, "P"), Not(HasSubstr("over("))) << before;  // it may be NaN
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ SMELT_SHARED inline float over(float a, float b, float reciprocal) {
   using std::fmaf;
 #endif
   const float q = a * reciprocal;
-  return fmaf(fmaf(-q, b, a), reciprocal, q);
+  return fmaf(fmaf(q, -b, a), reciprocal, q);  // not -q: b is a literal, and its sign costs nothing
 }
 
 }  // namespace smelt::kernels

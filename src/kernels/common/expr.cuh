@@ -83,6 +83,37 @@ template <class T, bool Number, bool Relu> __device__ __forceinline__ T quantize
   return Number || x == x ? static_cast<T>(bits) : T(0);
 }
 
+/// quantized<T, Number, Relu>(x, zero) - less, which is whole and small, as a float that never was an integer.
+template <class T, bool Number, bool Relu> __device__ __forceinline__ float requantized(float x, float zero, float less) {
+  const float first = (T(-1) < T(0) ? -128.f : 0.f) - zero, last = first + 255.f;
+  const float least = !Relu || first > 0 ? first : last < 0 ? last : 0.f, inside = fminf(fmaxf(x, least), last);
+  const float whole = inside + 12582912.f - 12582912.f;
+  return Number || x == x ? (zero == less ? whole : whole + (zero - less)) : 0.f - less;
+}
+
+/// A byte of a register that has four: to a program the same as a T, but that it is not taken out before it is used.
+template <class T> struct ByteOf {
+  unsigned int word, at;
+  __device__ __forceinline__ operator T() const { return static_cast<T>(word >> 8 * at); }
+};
+
+/// 2^23 + b is the float whose low bits byte b is.
+__device__ __forceinline__ float over_2_to_23(unsigned char b) { return __uint_as_float(0x4b000000u | b); }
+__device__ __forceinline__ float over_2_to_23(ByteOf<unsigned char> b) {
+  return __uint_as_float(__byte_perm(b.word, 0x4b000000u, 0x7650u | b.at));
+}
+/// A byte less a whole number, as a float.
+__device__ __forceinline__ float float_of_byte(unsigned char b, float less) { return over_2_to_23(b) - (8388608.f + less); }
+__device__ __forceinline__ float float_of_byte(ByteOf<unsigned char> b, float less) {
+  return over_2_to_23(b) - (8388608.f + less);
+}
+__device__ __forceinline__ float float_of_byte(signed char b, float less) {
+  return float_of_byte(static_cast<unsigned char>(b ^ 0x80), 128.f + less);
+}
+__device__ __forceinline__ float float_of_byte(ByteOf<signed char> b, float less) {
+  return float_of_byte(ByteOf<unsigned char>{b.word ^ 0x80808080u, b.at}, 128.f + less);
+}
+
 /// What is yet to be saturated to a T. Four of them become one word in two instructions (pack_saturated).
 template <class T> struct Unsaturated {
   int value;

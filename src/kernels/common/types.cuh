@@ -49,3 +49,15 @@ template <> struct From<bf16> {
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vector {
   T at[N];
 };
+
+/// A vector as words, where it has whole ones: bytes that are copied one by one stay apart.
+template <class V> struct Words { using Type = V; };
+template <class T, int N> requires(sizeof(T) < 4 && sizeof(T) * N % 4 == 0) struct Words<Vector<T, N>> {
+  using Type = Vector<u32, sizeof(T) * N / 4>;
+};
+template <class V> struct Words<V&> : Words<V> {};
+template <class V> using WordsOf = typename Words<V>::Type;
+template <class V> __device__ __forceinline__ WordsOf<V>& words_of(V& v) { return reinterpret_cast<WordsOf<V>&>(v); }
+template <class V> __device__ __forceinline__ const WordsOf<V>& words_of(const V& v) {
+  return reinterpret_cast<const WordsOf<V>&>(v);
+}

@@ -39,7 +39,7 @@ enum class HopperFinishing {
 enum class HopperOperandKind {
   each,       // element by element
   by_column,  // one value a column, side by side: copied to shared memory before the products begin
-  staged,     // elements as y has them: of 16 bits, copied to where y is staged, or side by side of 8, kept in registers
+  staged,     // elements as y has them, of up to 16 bits: copied to where y is staged, or side by side to what is held for a lane
   up,         // no memory: a second product's sums, 64 columns of b's behind every 64 of the first (a gate's)
 };
 

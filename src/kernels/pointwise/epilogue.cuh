@@ -64,7 +64,33 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   }
   /// Writes y there.
   __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width]) const {
-    write(o, count, sums, IndicesTo<sizeof...(X)>());
+    Results y;
+#pragma unroll
+    for (int from = 0; from < width; from += part) {
+      PartOperands x;
+      take(x, o, from, IndicesTo<sizeof...(X)>());
+      Sum v[part];
+#pragma unroll
+      for (int e = 0; e < part; ++e) v[e] = sums[from + e];
+      apply_part(y, from, x, v);
+    }
+    store_results(o, count, y);
+  }
+
+  /// The same in steps, for who has not the registers for all that an access reads: the results of `part` sums at a time.
+  static constexpr int part = width % 4 == 0 ? 4 : width;
+  using PartOperands = Tuple<Vector<typename X::Type, part>...>;
+  using Results = Vector<Result, width>;
+  /// Operand I of a part.
+  template <int I> static __device__ __forceinline__ void take(PartOperands& x, const Operands& o, int from) {
+    words_of(get<I>(x)) = reinterpret_cast<const WordsOf<decltype(get<I>(x))>&>(get<I>(o.x).at[from]);
+  }
+  /// The program's results of the sums from number `from` on.
+  static __device__ __forceinline__ void apply_part(Results& y, int from, const PartOperands& x, const Sum (&sums)[part]) {
+    apply_part(y, from, x, sums, IndicesTo<sizeof...(X)>());
+  }
+  __device__ __forceinline__ void store_results(const Operands& o, u32 count, const Results& y) const {
+    store<Y::access()>(static_cast<Result*>(this->begins[0]), o.y, step<Y>(0), count, y);
   }
   __device__ __forceinline__ void apply(const Start& s, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const {
     Operands o;
@@ -85,26 +111,25 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
       load<V::access()>(get<I>(o.x), static_cast<const typename V::Type*>(this->begins[1 + I]),
                         s.at[1 + I] + at[1 + I] + column * step<V>(1 + I), step<V>(1 + I), count);
   }
+  template <int... I> static __device__ __forceinline__ void take(PartOperands& x, const Operands& o, int from, Indices<I...>) {
+    (take<I>(x, o, from), ...);
+  }
+  template <class T> static __device__ __forceinline__ auto element(const Vector<T, part>& x, int e) {
+    if constexpr (sizeof(T) == 1 && part == 4) return smelt_expr::ByteOf<T>{reinterpret_cast<const u32&>(x), static_cast<u32>(e)};
+    else return x.at[e];
+  }
   template <int... I>
-  __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width], Indices<I...>) const {
-    if constexpr (requires { Program::unsaturated; } && Y::access() == 1 && width % 4 == 0) {
-      if (count >= width) {
-        Vector<u32, width / 4> words;
+  static __device__ __forceinline__ void apply_part(Results& y, int from, const PartOperands& x, const Sum (&sums)[part],
+                                                    Indices<I...>) {
+    if constexpr (requires { Program::unsaturated; } && part == 4) {
+      int words[4];
 #pragma unroll
-        for (int i = 0; i < width; i += 4) {
-          int y[4];
+      for (int e = 0; e < 4; ++e) Program::apply(sums[e], element(get<I>(x), e)..., words[e]);
+      reinterpret_cast<Vector<u32, width / 4>&>(y).at[from / 4] = ptx::pack_saturated<Result(-1) < Result(0)>(words);
+    } else {
 #pragma unroll
-          for (int e = 0; e < 4; ++e) Program::apply(sums[i + e], get<I>(o.x).at[i + e]..., y[e]);
-          words.at[i / 4] = ptx::pack_saturated<Result(-1) < Result(0)>(y);
-        }
-        *reinterpret_cast<Vector<u32, width / 4>*>(static_cast<Result*>(this->begins[0]) + o.y) = words;
-        return;
-      }
+      for (int e = 0; e < part; ++e) Program::apply(sums[e], element(get<I>(x), e)..., y.at[from + e]);
     }
-    Vector<typename Y::Type, width> y;                                      // (width) of (columns)
-#pragma unroll
-    for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(o.x).at[i]..., y.at[i]);
-    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), o.y, step<Y>(0), count, y);
   }
   /// Where the elements of an access lie side by side, or are one, their distance need not be read.
   template <class V> __device__ __forceinline__ i64 step(int tensor) const {

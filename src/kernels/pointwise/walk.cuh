@@ -9,7 +9,7 @@
 template <int Step, class T, int Width>
 __device__ __forceinline__ void load(Vector<T, Width>& x, const T* view, i64 at, i64 stride, u32 count) {
   if (Step == 1 && count >= Width) {
-    x = *reinterpret_cast<const Vector<T, Width>*>(view + at);
+    words_of(x) = *reinterpret_cast<const WordsOf<Vector<T, Width>>*>(view + at);
   } else if (Step == 0) {
     const T one = view[at];
 #pragma unroll
@@ -24,7 +24,7 @@ __device__ __forceinline__ void load(Vector<T, Width>& x, const T* view, i64 at,
 template <int Step, class T, int Width>
 __device__ __forceinline__ void store(T* view, i64 at, i64 stride, u32 count, const Vector<T, Width>& x) {
   if (Step == 1 && count >= Width) {
-    *reinterpret_cast<Vector<T, Width>*>(view + at) = x;
+    *reinterpret_cast<WordsOf<Vector<T, Width>>*>(view + at) = words_of(x);
   } else {
 #pragma unroll
     for (int i = 0; i < Width; ++i)

@@ -35,6 +35,8 @@ Key& add_memory(Key& key, const Request& r, bool on_gpu) {
   key.flag(";computed weights", computed(r.at.w)).flag(";computed bias", !on_gpu && computed(r.at.b));
   if (!on_gpu) return key;
   for (size_t i = 0; i < r.at.segments; ++i) key.begins(fmt::format(";x{}", i), r.node.inputs[r.at.x + i]);
+  for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
+    if (r.node.has(i)) key.begins(fmt::format(";in{}", i - r.at.operands + 1), r.node.inputs[i]);
   return key.begins(";y", r.node.outputs[0]);
 }
 

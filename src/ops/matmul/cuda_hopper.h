@@ -26,6 +26,7 @@ struct HopperConfig {
   int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
   bool mapped = false;        // likewise: they are stored by tensor maps
   int64_t columns_bytes = 0;  // likewise: of operands of one value a column, for each group
+  int64_t held_bytes = 0;     // side by side: of what lies as y does, for each group
   bool transposed = false;    // b, a constant, is kept with its lines along K
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each

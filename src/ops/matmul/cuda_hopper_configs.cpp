@@ -110,13 +110,12 @@ int64_t launched_registers(const HopperConfig& c) {
   return of_lane / divide_up(c.threads() * c.blocks, 128) / 8 * 8;
 }
 
-/// Of 8-bit floats a lane has a tile's sums and a stage's (HopperTile::multiply_apart), and in side_by_side what it was staged;
-/// groups that take turns would not multiply while one adds these.
-bool holds_sums_apart(const HopperConfig& c, bool staged) {
+/// Of 8-bit floats a lane has a tile's sums and a stage's (HopperTile::multiply_apart); groups that take turns would not multiply
+/// while one adds these.
+bool holds_sums_apart(const HopperConfig& c) {
   constexpr int64_t others = 24;  // registers of a lane for all else
   const int64_t granted = std::min<int64_t>(c.registers > 0 ? c.registers : launched_registers(c), 255);
-  const int64_t sums = c.rows() * c.columns(), held = staged && c.width > 0 ? sums / 4 : 0;
-  return !c.alternate && sums + held + others <= granted;
+  return !c.alternate && c.rows() * c.columns() + others <= granted;
 }
 
 std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
@@ -249,7 +248,7 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
     }
     Kind kind = Kind::each;
     if (vectors && !rows && (size == 2 || size == 4) && e.columns() % 2 == 0) kind = Kind::by_column;
-    if (vectors && rows && size == bytes(e.output().type, 1) && e.columns() % width == 0 && !staged)
+    if (vectors && rows && size <= 2 && size == bytes(e.output().type, 1) && e.columns() % width == 0 && !staged)
       kind = Kind::staged, staged = true;
     kinds.push_back(kind);
   }
@@ -291,7 +290,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
         c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
       const After after = c.width > 0 ? After(p, c.width) : whole;
       if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
-      if (p.type == DType::f8e4m3fn && !holds_sums_apart(c, after.staged)) continue;
+      if (c.width > 0 && after.staged) c.held_bytes = c.rows() * 64 * c.tile_n * bytes(p.epilogue.output().type, 1);
+      if (p.type == DType::f8e4m3fn && !holds_sums_apart(c)) continue;
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
       if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
       if (after.in_registers)

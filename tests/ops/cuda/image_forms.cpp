@@ -52,6 +52,29 @@ std::vector<Form> image_forms() {
   integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
   integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 30, 30}, {72, 1, 3, 3}, {1, 72, 30, 30}, Layout::plain, 72);
+  // What ends a residual block of 8 bits, of so many pixels that tiles alternate: the sums quantised, another tensor added, and
+  // both quantised again.
+  {
+    const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<uint8_t>(0);
+    list.push_back(
+        Form("QLinearConv", smelt_domain, {},
+             "(in0:f32, in1:u8) { %2 = const(0.31):f32; %3 = div(in0, %2):f32; %4 = round(%3):f32; %5 = const(121):f32; "
+             "%6 = add(%4, %5):f32; %7 = const(0):f32; %8 = const(255):f32; %9 = clip(%6, %7, %8):f32; %10 = cast(%9):u8; "
+             "%11 = cast(%10):i32; %12 = const(121):i32; %13 = sub(%11, %12):i32; %14 = cast(%13):f32; "
+             "%15 = mul(%14, %2):f32; %16 = cast(in1):f32; %17 = const(0.17):f32; %18 = mul(%16, %17):f32; "
+             "%19 = add(%15, %18):f32; %20 = const(0.4):f32; %21 = div(%19, %20):f32; %22 = round(%21):f32; "
+             "%23 = const(0):f32; %24 = add(%22, %23):f32; %25 = const(255):f32; %26 = clip(%24, %23, %25):f32; "
+             "%27 = cast(%26):u8; return %27 }")
+            .in(DType::u8, {32, 64, 56, 56}, Layout::nhwc)
+            .in(Tensor::zeros(DType::i8, {256, 64, 1, 1}))
+            .in(Tensor::zeros(DType::i32, {256}))
+            .in(scale)
+            .in(zero)
+            .in(Tensor::zeros(DType::f32, {256}))
+            .in(Tensor::zeros(DType::i8, {256}))
+            .in(DType::u8, {32, 256, 56, 56}, Layout::nhwc)
+            .out(DType::u8, {32, 256, 56, 56}, Layout::nhwc));
+  }
   list.push_back(Form("Conv", smelt_domain, {{"segments", int64_t{2}}, {"pads", Ints{1, 1, 1, 1}}, {"upsample", Ints{1, 2}}})
                      .in(DType::f16, {1, 64, 80, 80}, Layout::nhwc)
                      .in(DType::f16, {1, 40, 40, 40}, Layout::nhwc)

@@ -149,7 +149,7 @@ void offer_walked(const SharedRequest& r, Offer& offer) {
   if (!configs) return offer.refuse("walked", configs.refusal());
   std::vector<std::pair<double, WalkedTile>> ranked;
   for (const matmul::CudaConfig& c : *configs) {
-    const auto tile = walked_tile(*p, c, own->problem.output);
+    const auto tile = walked_tile(*p, c, product.epilogue);
     if (!tile) continue;
     ranked.emplace_back(walked_estimate_us(*p, *tile, *own->gpu, moved) + (p->padded ? 2 : 0), *tile);
   }

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "kernels/common/swizzle.h"
 #include "ops/conv/int8_problem.h"
+#include "ops/cuda/epilogue_width.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -70,13 +71,13 @@ int64_t walked_tiles(const WalkedProblem& p, const WalkedTile& t) {
   return sum;
 }
 
-std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::CudaConfig& c, DType result) {
+std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::CudaConfig& c, const CudaEpilogue& epilogue) {
   constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes two registers
   WalkedTile t{.config = c, .line = c.tile_k * p.element};
   const int64_t copy = p.vec * p.element, warp_n = c.tile_n / c.warps_n, copies = t.line / copy;
   if (c.unit != matmul::CudaConfig::Unit::tensor || (t.line != 64 && t.line != 128)) return std::nullopt;
   if (c.threads() % copies != 0 || c.tile_m * copies > most_copies * c.threads()) return std::nullopt;
-  t.width = std::min(16 / bytes(result, 1), warp_n / 4);
+  t.width = columns_of_lane(epilogue, std::min(16 / bytes(epilogue.output().type, 1), warp_n / 4));
   int64_t fewest = 0;
   for (int64_t chunk = t.line; chunk >= 16; chunk /= 2) {
     if (t.line / chunk > std::max<int64_t>(1, p.tap_count())) continue;

@@ -40,7 +40,7 @@ struct WalkedTile {
 Result<WalkedProblem> walked_problem(GpuRequest& r);
 
 /// The chunk of the fewest tiles for this configuration, the largest of those; or nothing, where it does not suit.
-std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::CudaConfig& c, DType result);
+std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::CudaConfig& c, const CudaEpilogue& epilogue);
 
 /// Tiles of K of a segment, and of all.
 int64_t walked_tiles(const WalkedProblem& p, const ImageSegment& s, int64_t line, int64_t chunk);

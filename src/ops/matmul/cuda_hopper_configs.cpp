@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/number.h"
+#include "ops/cuda/epilogue_width.h"
 #include "ops/matmul/cuda_hopper.h"
 #include "ops/matmul/cuda_hopper_kernel.h"
 
@@ -94,11 +95,12 @@ std::vector<TileShape> every_tile() {
 /// Of blocks that share operands: side by side, below each other.
 constexpr std::pair<int64_t, int64_t> patches[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
 
-/// Neighbouring columns that a lane may have side by side: as many as an access of 16 bytes has of y, of whole parts of the tile.
+/// Neighbouring columns that a lane may have side by side: as many as an access of 16 bytes has of y, of whole parts of the tile,
+/// and so few that all tensors lie at whole accesses, where they do.
 int64_t lane_columns(const CudaProblem& p, int64_t tile_n) {
   int64_t width = 16 / bytes(p.epilogue.output().type, 1);
   while (width > 2 && tile_n % (4 * width) != 0) width /= 2;
-  return width;
+  return columns_of_lane(p.epilogue, width);
 }
 
 /// wgmma reads lines that run along M or N of 16-bit types alone.

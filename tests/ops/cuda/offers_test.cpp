@@ -1,9 +1,11 @@
 // What holds of every offer: each refusal says why, and problems of one key have the same kernels. Over the forms that are compiled
 // for GPUs, and over each of them with one tensor at a time that lies in memory otherwise or is computed; nothing runs.
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "ops/core/strides.h"
@@ -179,6 +181,33 @@ TEST(Offers, have_a_kernel_for_groups_of_every_extent_on_a_gpu) {
               const auto o = offered(f, machine);
               ASSERT_TRUE(o) << name(type) << ' ' << name(layout) << ' ' << channels << 'x' << length << ' ' << groups;
             }
+}
+
+/// The widths ("w8") that a lane has of neighbouring channels in the candidates of an 8-bit convolution to so many of them.
+std::set<std::string> widths_of(int64_t channels) {
+  std::string sources;
+  const Machine machine = noting_gpu("sm_90a", sources);
+  const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<uint8_t>(0);
+  Form f("QLinearConv", "");
+  f.in(DType::u8, {32, 64, 56, 56}, Layout::nhwc).in(scale).in(zero).in(Tensor::zeros(DType::i8, {channels, 64, 1, 1}));
+  f.in(Tensor::zeros(DType::f32, {channels})).in(Tensor::zeros(DType::i8, {channels})).in(scale).in(zero);
+  f.out(DType::u8, {32, channels, 56, 56}, Layout::nhwc);
+  const auto o = offered(f, machine);
+  std::set<std::string> found;
+  if (!o) return found;
+  for (const Candidate& c : o->candidates)
+    if (c.tactic == "walked") found.insert(c.config.substr(c.config.rfind(" w") + 1));
+  return found;
+}
+
+TEST(Offers, give_lanes_as_many_neighbours_as_a_whole_access_has_and_four_lanes_fill) {
+  EXPECT_THAT(widths_of(256), ::testing::AllOf(::testing::Contains("w16"), ::testing::Not(::testing::Contains("w4"))));
+  EXPECT_THAT(widths_of(120), ::testing::ElementsAre("w8"));
+  EXPECT_THAT(widths_of(16), ::testing::ElementsAre("w4"));
+  EXPECT_THAT(widths_of(40), ::testing::ElementsAre("w4"));
+  EXPECT_THAT(widths_of(36), ::testing::ElementsAre("w4"));
+  EXPECT_THAT(widths_of(6), ::testing::ElementsAre("w2"));
+  EXPECT_THAT(widths_of(255), ::testing::ElementsAre("w2"));
 }
 
 /// An 8-bit convolution by so many scales of the weights, with a bias or without.

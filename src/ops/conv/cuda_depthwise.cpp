@@ -18,6 +18,9 @@ namespace {
 constexpr unsigned threads = 128;
 using Args = kernels::DepthwiseArgs<void, void>;
 
+/// Of the weights: integers less their zero points are added as floats (src/kernels/conv/depthwise.cuh).
+DType weight_type(const GpuRequest& r) { return r.problem.quantization ? DType::f32 : r.weight_type(); }
+
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
   const std::string config = config_source("DepthwiseConfig", {{"taps_h", p.w[2]},
@@ -28,7 +31,7 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
                                                                {"vec", vec},
                                                                {"threads", threads}});
   const KernelEntry conv{"conv", std::to_string(threads),
-                         fmt::format("DepthwiseArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type())),
+                         fmt::format("DepthwiseArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(weight_type(r))),
                          fmt::format("depthwise_conv<{}>", config)};
   return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source(conv, sizeof(Args));
 }
@@ -44,8 +47,9 @@ Tensor packed(const Tensor& w) {
 class DepthwiseKernel final : public DepthwiseCuda<Args> {
  public:
   DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
-      : DepthwiseCuda(r, {name, source(r, vec, pixels), r.compile_options()}, r.epilogue(vec), "conv:depthwise",
-                      [&] { return packed(r.weights()); }) {
+      : DepthwiseCuda(r, {name, source(r, vec, pixels), r.compile_options()}, r.epilogue(vec),
+                      r.problem.quantization ? "conv:depthwise:floats" : "conv:depthwise",
+                      [&] { return packed(r.weights().cast(weight_type(r))); }) {
     const Problem& p = r.problem;
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     args_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);

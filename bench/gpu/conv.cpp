@@ -1,5 +1,5 @@
-// Convolutions with bias and relu, channels-last: ResNet-50's layers and convolutions of concatenated inputs, in f16; with i8
-// those of one input in 8-bit integers, symmetric, scaled by channel.
+// Convolutions with bias and relu, channels-last: ResNet-50's layers, also with a residual, and convolutions of concatenated
+// inputs, in f16; with i8 those of one input in 8-bit integers, symmetric, scaled by channel.
 #include <cmath>
 #include <fstream>
 #include <future>
@@ -46,6 +46,11 @@ std::vector<Layer> concatenated_in_models() {
 }
 std::vector<Layer> layers_of(std::string_view what) {
   if (what == "resnet50") return resnet50();
+  if (what == "resnet50_residual") {
+    std::vector<Layer> all = resnet50();
+    all.erase(all.begin());  // the first has none
+    return all;
+  }
   if (what == "depthwise") return depthwise();
   return what == "concatenated_in_models" ? concatenated_in_models() : concatenated();
 }
@@ -57,7 +62,8 @@ struct Bound {
   int64_t moved = 0;
   std::string text;
 
-  Bound(const Layer& l, int64_t n, int64_t copies_wanted, DType type) {
+  /// residual: a tensor like y is added before relu.
+  Bound(const Layer& l, int64_t n, int64_t copies_wanted, DType type, bool residual) {
     const bool integers = type == DType::i8;
     node.domain = smelt_domain;
     node.op = integers ? "QLinearConv" : "Conv";
@@ -70,6 +76,13 @@ struct Bound {
         integers ? "(in0:f32) { %1 = relu(in0):f32; %2 = round(%1):f32; %3 = const(0):f32; %4 = add(%2, %3):f32; "
                    "%5 = const(-128):f32; %6 = const(127):f32; %7 = clip(%4, %5, %6):f32; %8 = cast(%7):i8; return %8 }"
                  : "(in0:f32) { %1 = relu(in0):f32; %2 = cast(%1):f16; return %2 }");
+    if (residual)
+      node.program = expr::Program::parse(
+          integers ? "(in0:f32, in1:i8) { %2 = cast(in1):f32; %3 = const(0.5):f32; %4 = mul(%2, %3):f32; %5 = add(in0, %4):f32; "
+                     "%6 = relu(%5):f32; %7 = round(%6):f32; %8 = const(0):f32; %9 = add(%7, %8):f32; %10 = const(-128):f32; "
+                     "%11 = const(127):f32; %12 = clip(%9, %10, %11):f32; %13 = cast(%12):i8; return %13 }"
+                   : "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; "
+                     "return %5 }");
     int64_t channels = 0;
     ops::BoundNode b;
     for (const int64_t c : l.channels) {
@@ -97,11 +110,12 @@ struct Bound {
     } else {
       b.inputs.push_back({type, {l.m}});
     }
+    if (residual) b.inputs.push_back({type, y, ops::Layout::nhwc});
     for (size_t i = 0; i < b.inputs.size(); ++i) node.inputs.push_back(ValueId(static_cast<int>(i)));
     b.outputs = {{type, y, ops::Layout::nhwc}};
     node.outputs = {ValueId(99)};
     b.node = &node;
-    moved = size * (elements(w) + n * channels * l.size * l.size + elements(y));
+    moved = size * (elements(w) + n * channels * l.size * l.size + elements(y) * (residual ? 2 : 1));
     text += fmt::format("x{}x{} -> {} {}x{} s{}{}", l.size, l.size, l.m, l.kernel, l.kernel, l.stride,
                         l.groups > 1 ? fmt::format(" g{}", l.groups) : "");
     std::mt19937 random(3);
@@ -181,8 +195,8 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     Work w;
     // As many weights as it takes that they are cold, but 6 at most, which small ones are not then.
     const int64_t weights = bytes(type, 1) * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
-    w.bound =
-        std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6), type);
+    w.bound = std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6),
+                                      type, what.ends_with("_residual"));
     if (!wanted.empty() && !std::regex_search(w.bound->text, std::regex(wanted))) continue;
     w.contenders = contenders(*w.bound, machine, candidates);
     all.push_back(std::move(w));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "expr/cuda.h"
 #include "ops/conv/cuda_pad.h"
@@ -30,6 +31,12 @@ matmul::CudaProblem product_of(const GpuRequest& r, const WalkedProblem& p, cons
   product.a.batch = product.b.batch = {0};
   for (const Input& x : r.problem.x) product.image_bytes += static_cast<double>(bytes(p.type, elements(x.shape)));
   return product;
+}
+
+/// Tiles for results of few channels, of which a wider tile's columns would mostly lie beyond y's.
+std::vector<matmul::CudaConfig> narrow_tiles(const WalkedProblem& p) {
+  if (p.m > 32) return {};
+  return {{.tile_m = 128, .tile_n = p.m <= 16 ? 16 : 32, .tile_k = 64 / p.element, .warps_m = 4, .warps_n = 1, .stages = 4}};
 }
 
 /// A bit for each operand that has one value a column.
@@ -145,8 +152,9 @@ void offer_walked(const SharedRequest& r, Offer& offer) {
   const auto p = std::make_shared<const WalkedProblem>(*std::move(found));
   const matmul::CudaProblem product = product_of(*own, *p, own->epilogue(4));
   const double moved = own->moved_bytes();
-  const auto configs = matmul::cuda_configs(product, *own->gpu);
+  auto configs = matmul::cuda_configs(product, *own->gpu);
   if (!configs) return offer.refuse("walked", configs.refusal());
+  std::ranges::copy(narrow_tiles(*p), std::back_inserter(*configs));
   std::vector<std::pair<double, WalkedTile>> ranked;
   for (const matmul::CudaConfig& c : *configs) {
     const auto tile = walked_tile(*p, c, product.epilogue);

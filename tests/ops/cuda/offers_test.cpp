@@ -183,20 +183,27 @@ TEST(Offers, have_a_kernel_for_groups_of_every_extent_on_a_gpu) {
             }
 }
 
-/// The widths ("w8") that a lane has of neighbouring channels in the candidates of an 8-bit convolution to so many of them.
-std::set<std::string> widths_of(int64_t channels) {
+/// The configurations of "walked" for an 8-bit convolution of 3 x 3 to so many channels, the best guess first.
+std::vector<std::string> walked_configs(int64_t channels) {
   std::string sources;
   const Machine machine = noting_gpu("sm_90a", sources);
   const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<uint8_t>(0);
-  Form f("QLinearConv", "");
-  f.in(DType::u8, {32, 64, 56, 56}, Layout::nhwc).in(scale).in(zero).in(Tensor::zeros(DType::i8, {channels, 64, 1, 1}));
+  Form f("QLinearConv", "", {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  f.in(DType::u8, {32, 64, 56, 56}, Layout::nhwc).in(scale).in(zero).in(Tensor::zeros(DType::i8, {channels, 64, 3, 3}));
   f.in(Tensor::zeros(DType::f32, {channels})).in(Tensor::zeros(DType::i8, {channels})).in(scale).in(zero);
   f.out(DType::u8, {32, channels, 56, 56}, Layout::nhwc);
   const auto o = offered(f, machine);
-  std::set<std::string> found;
+  std::vector<std::string> found;
   if (!o) return found;
   for (const Candidate& c : o->candidates)
-    if (c.tactic == "walked") found.insert(c.config.substr(c.config.rfind(" w") + 1));
+    if (c.tactic == "walked") found.push_back(c.config);
+  return found;
+}
+
+/// The widths ("w8") that a lane has of neighbouring channels.
+std::set<std::string> widths_of(int64_t channels) {
+  std::set<std::string> found;
+  for (const std::string& config : walked_configs(channels)) found.insert(config.substr(config.rfind(" w") + 1));
   return found;
 }
 
@@ -208,6 +215,14 @@ TEST(Offers, give_lanes_as_many_neighbours_as_a_whole_access_has_and_four_lanes_
   EXPECT_THAT(widths_of(36), ::testing::ElementsAre("w4"));
   EXPECT_THAT(widths_of(6), ::testing::ElementsAre("w2"));
   EXPECT_THAT(widths_of(255), ::testing::ElementsAre("w2"));
+}
+
+TEST(Offers, have_narrow_tiles_for_few_channels_first) {
+  const auto first = [](int64_t channels) { return walked_configs(channels).at(0); };
+  EXPECT_THAT(first(2), ::testing::StartsWith("128x16x64 4x1"));
+  EXPECT_THAT(first(16), ::testing::StartsWith("128x16x64 4x1"));
+  EXPECT_THAT(first(32), ::testing::StartsWith("128x32x64 4x1"));
+  EXPECT_THAT(walked_configs(33), ::testing::Not(::testing::Contains(::testing::HasSubstr("128x32x64"))));
 }
 
 /// An 8-bit convolution by so many scales of the weights, with a bias or without.

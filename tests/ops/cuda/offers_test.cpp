@@ -225,6 +225,21 @@ TEST(Offers, have_narrow_tiles_for_few_channels_first) {
   EXPECT_THAT(walked_configs(33), ::testing::Not(::testing::Contains(::testing::HasSubstr("128x32x64"))));
 }
 
+TEST(Offers, convolve_one_pixel_of_many_channels_by_tensor_cores_first) {
+  std::string sources;
+  const Machine machine = noting_gpu("sm_90a", sources);
+  const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<uint8_t>(0);
+  for (const int64_t channels : {72, 120, 480}) {
+    Form f("QLinearConv", "");  // a squeeze-and-excite block's
+    f.in(DType::u8, {1, channels, 1, 1}).in(scale).in(zero).in(Tensor::zeros(DType::i8, {32, channels, 1, 1}));
+    f.in(scale).in(Tensor::zeros(DType::i8, {1})).in(scale).in(zero).out(DType::u8, {1, 32, 1, 1});
+    const auto o = offered(f, machine);
+    ASSERT_TRUE(o);
+    ASSERT_FALSE(o->candidates.empty());
+    EXPECT_NE(o->candidates.front().tactic, "cuda") << channels << ": " << o->candidates.front().config;
+  }
+}
+
 /// An 8-bit convolution by so many scales of the weights, with a bias or without.
 Form int8_convolution(int64_t scales, bool bias, DType weights = DType::i8) {
   const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(DType::u8);

@@ -70,9 +70,9 @@ std::shared_ptr<tune::Cache> open_cache(const Options& options) {
 }
 
 Context::Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-                 tune::PinnedChoices pinned)
+                 tune::PinnedChoices pinned, bool keeps_weights)
     : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned),
-            {.limit_s = options.tuning_time_limit}),
+            {.limit_s = options.tuning_time_limit, .keeps_weights = keeps_weights}),
       options(std::move(options)),
       team{.threads = tuner.machine().threads,
            .pool = this->options.pool ? threads::pool_on(this->options.pool) : nullptr,

@@ -44,8 +44,9 @@ struct Target {
 /// What the planners of a graph and of the bodies of its If, Loop and Scan nodes share. Thread-safe as its parts are.
 struct Context {
   /// `options` decide the tuner's level and its tactics. Throws Error (usage) for a level or tactics that there are not.
+  /// `keeps_weights`: tune::TuningTime.
   Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-          tune::PinnedChoices pinned = {});
+          tune::PinnedChoices pinned = {}, bool keeps_weights = false);
 
   tune::Tuner tuner;
   ops::WeightStore weights;

@@ -31,7 +31,7 @@ bool is_product(const ops::BoundNode& b) {
 class Bench {
  public:
   Bench(const Options& options, std::function<void(const std::string&)> note)
-      : platform_(run::platform_for(options, false)), roof_(known_roof(options)), note_(std::move(note)) {}
+      : platform_(run::platform_for(options, {})), roof_(known_roof(options)), note_(std::move(note)) {}
 
   TunedProduct measure(const std::string& name, const ops::BoundNode& node) {
     tune::Tuner& tuner = platform_.context->tuner;

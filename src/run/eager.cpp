@@ -19,7 +19,7 @@ Platform eager_platform(int gpu, int tuning_level) {
     options.device = std::to_string(gpu);
     options.memory_limit = device::cuda::Device::open(gpu)->limit();  // stays as a session set it
   }
-  return platform_for(options, false);
+  return platform_for(options, {});
 }
 
 void add_to_key(std::vector<int64_t>& key, const Tensor& t) {

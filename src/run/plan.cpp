@@ -111,7 +111,8 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
                 "--embed-kernels.",
                 ExitCode::usage);
   const bool has_kernels = !embedded.arch.empty();
-  const Platform platform = platform_for(options, tf32, std::move(embedded), std::move(carried));
+  const Platform platform =
+      platform_for(options, {.tf32 = tf32, .constant_bytes = bytes_of_constants(graph)}, std::move(embedded), std::move(carried));
   platform.context->stages = std::move(stages);
   clock.end("device");
   const fuse::Options fusing = plan::fuse_options(options);

@@ -1,6 +1,7 @@
 #include "run/platform.h"
 
 #include "base/error.h"
+#include "device/cpu/caches.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
@@ -21,8 +22,11 @@ plan::Target target_of(const std::shared_ptr<Backend>& backend) {
           }};
 }
 
-Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded, plan::CarriedChoices carried) {
-  ops::Machine machine = plan::machine_for(options, tf32, embedded);
+Platform platform_for(const Options& options, const ModelFacts& model, plan::EmbeddedKernels embedded,
+                      plan::CarriedChoices carried) {
+  ops::Machine machine = plan::machine_for(options, model.tf32, embedded);
+  // Half of each thread's cache is left to what kernels compute.
+  const bool keeps_weights = model.constant_bytes <= machine.threads * device::cpu::core_cache_bytes() / 2;
   Options kept = options;
   std::shared_ptr<Backend> backend;
   if (!options.arch.empty()) {
@@ -39,7 +43,7 @@ Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels e
   if (here && backend->is_host()) pinned = std::move(carried.choices);
   if (kept.profiles.empty() && kept.shapes.empty()) kept.profiles = std::move(carried.profiles);
   auto context = std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
-                                                 std::move(pinned));
+                                                 std::move(pinned), keeps_weights);
   // A kernel that a plan carries is of its steps: the same nodes have to be one.
   if (here || (has_kernels && !backend->is_host())) context->carried_apart = std::move(carried.apart);
   if (here) context->carried_plain = std::move(carried.plain);

@@ -1,6 +1,7 @@
 // What a plan is made for: what its kernels are chosen with, and where they run.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -18,10 +19,16 @@ struct Platform {
   std::shared_ptr<Backend> backend;
 };
 
-/// The platform of a plan of these options. `tf32`: its model asks for products of f32 that round their operands so. `embedded`:
-/// the compiled kernels in the model, taken where they are for this GPU. `carried`: what a plan's file carries, taken where it was chosen
+/// What a platform is to know of its model.
+struct ModelFacts {
+  bool tf32 = false;                                             // it asks for products of f32 that round their operands so
+  int64_t constant_bytes = std::numeric_limits<int64_t>::max();  // all constants together; not known of what is no whole model
+};
+
+/// The platform of a plan of these options. `embedded`: the compiled kernels in the model, taken where they are for this GPU. `carried`: what a plan's file carries, taken where it was chosen
 /// on a machine like this one; its profiles count where the options have neither shapes nor profiles. Throws Error (usage) for options that are wrong.
-Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded = {}, plan::CarriedChoices carried = {});
+Platform platform_for(const Options& options, const ModelFacts& model, plan::EmbeddedKernels embedded = {},
+                      plan::CarriedChoices carried = {});
 
 /// What planning has to know of that memory. The result holds the backend.
 plan::Target target_of(const std::shared_ptr<Backend>& backend);

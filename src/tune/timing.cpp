@@ -12,10 +12,10 @@
 namespace smelt::tune {
 namespace {
 
-constexpr int most_repeats = 200;
-constexpr size_t fewest_samples = 3;      // that say something
-constexpr double most_of_expected = 1.5;  // beside other work the rest is left to a later build
-constexpr double long_sample_us = 5e4;    // many slices of a scheduler: a single sample is at most some times too long
+constexpr double most_repeats = 200, most_repeats_apart = 8;  // of a sample's runs, timed together or each for itself
+constexpr size_t fewest_samples = 3;                          // that say something
+constexpr double most_of_expected = 1.5;                      // beside other work the rest is left to a later build
+constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
 struct Runner {
@@ -27,8 +27,10 @@ struct Runner {
 
 class Race {
  public:
-  Race(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch)
+  Race(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch,
+       const std::function<void(size_t)>& before)
       : time_(time),
+        each_(before),
         options_(options),
         watch_(watch),
         runners_(count),
@@ -53,7 +55,8 @@ class Race {
  private:
   int repeat(const Runner& r) const {
     if (r.all.empty()) return 1;
-    return static_cast<int>(std::clamp(std::ceil(options_.min_sample_us / std::max(r.fastest, 0.01)), 1.0, 1.0 * most_repeats));
+    const double most = each_ ? most_repeats_apart : most_repeats;
+    return static_cast<int>(std::clamp(std::ceil(options_.min_sample_us / std::max(r.fastest, 0.01)), 1.0, most));
   }
   double sample_us(const Runner& r) const { return r.fastest * repeat(r); }
   bool late() const { return watch_.now_us() >= options_.deadline_us; }
@@ -69,12 +72,24 @@ class Race {
     return here || !ever_gathered_;
   }
 
+  /// Microseconds of a run, of so many; sets `all` to false where not all threads had their cores when one began.
+  double timed(size_t candidate, int times, bool& all) {
+    if (!each_) return time_(candidate, times);
+    double sum = 0;
+    for (int i = 0; i < times; ++i) {
+      each_(candidate);
+      all &= gathered();  // the other threads were idle meanwhile
+      sum += time_(candidate, 1);
+    }
+    return sum / times;
+  }
+
   void sample(Runner& r, bool cold = false) {
     const int times = repeat(r);
-    const bool gathered = this->gathered();
+    bool all_here = gathered();
     const device::cpu::Interruptions before = watch_.interruptions(false);
     const double begin = watch_.now_us();
-    const double us = time_(static_cast<size_t>(&r - runners_.data()), times);
+    const double us = timed(static_cast<size_t>(&r - runners_.data()), times, all_here);
     const double elapsed = watch_.now_us() - begin;
     const device::cpu::Interruptions taken = watch_.interruptions(false) - before;
     const double waited_us = static_cast<double>(taken.waited_ns) * 1e-3 / times;
@@ -82,7 +97,7 @@ class Race {
     r.at_least = std::min(r.at_least, std::max(0.0, us - waited_us));
     if (cold) return;
     r.all.push_back(us);
-    if (!gathered || device::cpu::disturbed(taken, elapsed, watch_.counts_waiting))
+    if (!all_here || device::cpu::disturbed(taken, elapsed, watch_.counts_waiting))
       disturbed_ = true;
     else
       r.quiet.push_back(us);
@@ -160,6 +175,7 @@ class Race {
   }
 
   const TimeRuns& time_;
+  const std::function<void(size_t)>& each_;
   const MeasureOptions& options_;
   const Stopwatch& watch_;
   std::vector<Runner> runners_;
@@ -213,17 +229,9 @@ Stopwatch machine_stopwatch() {
   return watch;
 }
 
-Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch) {
-  return Race(count, time, options, watch).run();
-}
-
-Measured measure(std::span<const std::function<void()>> runs, const MeasureOptions& options, const Stopwatch& watch) {
-  const TimeRuns time = [&](size_t i, int times) {
-    const double begin = watch.now_us();
-    for (int k = 0; k < times; ++k) runs[i]();
-    return (watch.now_us() - begin) / times;
-  };
-  return measure(runs.size(), time, options, watch);
+Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch,
+                 const std::function<void(size_t)>& before) {
+  return Race(count, time, options, watch, before).run();
 }
 
 }  // namespace smelt::tune

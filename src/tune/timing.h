@@ -81,9 +81,9 @@ using TimeRuns = std::function<double(size_t candidate, int times)>;
 /// Rounds go on until each candidate has its repetitions; those that can no longer win are dropped on the way. Samples during which
 /// other work had a core of this process are noticed. Then three undisturbed ones are enough, and where even they take half as long
 /// again as all do on a quiet machine, it ends with what there is. Such candidates are marked.
-Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch);
-
-/// The same for functions of the processor.
-Measured measure(std::span<const std::function<void()>> runs, const MeasureOptions& options, const Stopwatch& watch);
+///
+/// `before`, where given, is called before every run, untimed: then each run is timed for itself.
+Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch,
+                 const std::function<void(size_t candidate)>& before = {});
 
 }  // namespace smelt::tune

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/caches.h"
+#include "ops/core/cost.h"
 
 namespace smelt::tune {
 namespace {
@@ -73,16 +75,56 @@ Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine, std::span<
     out_.push_back(node_.outputs[i].type == DType::undefined ? nullptr : out_at[i] < 0 ? others(inputs + i) : begin + out_at[i]);
 }
 
-std::function<void()> Trial::runner(const std::string& tactic, const std::string& config) {
+std::vector<std::span<const std::byte>> Trial::cold(const std::vector<ops::PackedForms::Form>& packed) const {
+  constexpr int64_t page = 4096;
+  std::vector<Tensor> read;
+  int64_t constants = 0, bytes = 0;
+  for (const ops::BoundTensor& t : node_.inputs) {
+    if (!t.constant.valid() || t.type == DType::string) continue;
+    constants += t.constant.nbytes();
+    read.push_back(t.constant);
+  }
+  if (ops::cost(node_).bytes < constants) return {};  // a table
+  for (const auto& [constant, form] : packed) read.push_back(form);
+  // A form stands for what it was made of, be that a form itself.
+  std::erase_if(read, [&](const Tensor& t) {
+    return std::ranges::any_of(packed, [&](const auto& p) { return p.first.raw() == t.raw() && p.second.raw() != t.raw(); });
+  });
+  std::vector<std::span<const std::byte>> parts;
+  for (const Tensor& t : read) {
+    parts.emplace_back(static_cast<const std::byte*>(t.raw()), static_cast<size_t>(t.nbytes()));
+    bytes += t.nbytes();
+  }
+  if (bytes < page) parts.clear();
+  return parts;
+}
+
+Trial::Runner Trial::runner(const std::string& tactic, const std::string& config) {
   const auto at =
       std::ranges::find_if(offer_.candidates, [&](const auto& c) { return c.tactic == tactic && c.config == config; });
   if (at == offer_.candidates.end()) fail("{}: the offer has no candidate {} {} the second time", offer_.problem, tactic, config);
+  const ops::PackedForms forms;
   kernels_.push_back(at->prepare());
   ops::Kernel* kernel = kernels_.back().get();
   if (workspaces_.empty() || workspaces_.back().nbytes() < kernel->workspace())
     workspaces_.push_back(trial_memory(kernel->workspace()));
   void* workspace = workspaces_.back().raw();
-  return [this, kernel, workspace] { kernel->run({in_, out_, workspace}); };
+  return {[this, kernel, workspace] { kernel->run({in_, out_, workspace}); }, cold(forms.list())};
+}
+
+Measured measure(std::span<const Trial::Runner> runners, bool cold, const MeasureOptions& options, const Stopwatch& watch) {
+  const TimeRuns time = [&](size_t i, int times) {
+    const double begin = watch.now_us();
+    for (int k = 0; k < times; ++k) runners[i].run();
+    return (watch.now_us() - begin) / times;
+  };
+  std::function<void(size_t)> cool;
+  if (cold && std::ranges::any_of(runners, [](const Trial::Runner& r) { return !r.cold.empty(); })) {
+    cool = [&](size_t i) {
+      for (const std::span<const std::byte> part : runners[i].cold) device::cpu::evict(part);
+    };
+  }
+  return measure(runners.size(), time, options, watch, cool);
 }
 
 }  // namespace smelt::tune

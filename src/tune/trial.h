@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/packed_forms.h"
 #include "ops/core/tactic.h"
+#include "tune/timing.h"
 
 namespace smelt::tune {
 
@@ -30,10 +32,19 @@ class Trial {
   /// others share, null for what is to be its own.
   Trial(const ops::BoundNode& node, const ops::Machine& machine, std::span<std::byte* const> given = {});
 
-  /// Prepares the candidate and returns a function that runs it once. The trial must outlive the function.
-  std::function<void()> runner(const std::string& tactic, const std::string& config);
+  struct Runner {
+    std::function<void()> run;  // once
+    /// What a run reads that lies in no cache when a model comes to the step, for all of its other weights were read since: packed
+    /// weights, and constants that the kernel reads as they are. Empty where they are less than a page, and for tables of which a run
+    /// reads some rows.
+    std::vector<std::span<const std::byte>> cold;
+  };
+  /// Prepares the candidate. The trial must outlive what it returns.
+  Runner runner(const std::string& tactic, const std::string& config);
 
  private:
+  std::vector<std::span<const std::byte>> cold(const std::vector<ops::PackedForms::Form>& packed) const;
+
   ops::WeightStore weights_{0};
   ops::BoundNode node_;
   ops::Offer offer_;
@@ -43,5 +54,9 @@ class Trial {
   std::vector<const void*> in_;
   std::vector<void*> out_;
 };
+
+/// Times them by measure(). `cold`: each with its weights out of the processor's caches; what else it reads stays where the run before
+/// it left it, as a model's activations do.
+Measured measure(std::span<const Trial::Runner> runners, bool cold, const MeasureOptions& options, const Stopwatch& watch);
 
 }  // namespace smelt::tune

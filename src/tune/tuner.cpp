@@ -43,7 +43,10 @@ Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_p
     clocks_.emplace([uuid = machine_.gpu->info.uuid] { return device::cuda::read_state(uuid); });
 }
 
-CacheKey Tuner::key(const std::string& problem) const { return {problem, device_text(machine_), machine_.versions}; }
+// Where the caches keep a model's weights, other candidates win than where they come from memory.
+CacheKey Tuner::key(const std::string& problem) const {
+  return {problem, device_text(machine_) + (cold_weights() ? "" : ", weights in caches"), machine_.versions};
+}
 
 std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
   std::vector<size_t> order = allowed;
@@ -73,7 +76,7 @@ std::vector<Timing>& Tuner::left_out(const std::string& problem) {
 
 bool Tuner::is_listed(const std::string& problem) {
   if (level_ == 0) return false;
-  if (!listed_) listed_ = cache_->problems(device_text(machine_), machine_.versions);
+  if (!listed_) listed_ = cache_->problems(key({}).device, machine_.versions);
   return listed_->contains(problem);
 }
 

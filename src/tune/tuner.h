@@ -50,6 +50,7 @@ struct TunerStats {
 /// How long a tuner may measure, and what with. A test makes up the last two.
 struct TuningTime {
   double limit_s = 0;                         // of all its measurements; 0: none
+  bool keeps_weights = false;                 // from run to run the cores' own caches hold all weights of the model
   std::optional<Stopwatch> watch = {};        // the machine's if not given
   std::function<bool()> cores_are_free = {};  // whether other work wants the team's cores; asks the machine if not given
 };
@@ -142,6 +143,7 @@ class Tuner {
   /// Whether the cache's timings of the candidates are to be replaced: some are under load, and the cores are free.
   bool measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted);
   bool cores_are_free();
+  bool cold_weights() const { return !time_.keeps_weights; }
   bool up() const { return time_.limit_s > 0 && spent_s_ >= time_.limit_s; }
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   double time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer);

@@ -1,6 +1,7 @@
 // How a Tuner measures: how long, what it keeps of it, and when it does so again.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <list>
 #include <map>
 #include <random>
@@ -106,7 +107,7 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
     measured = measure_on_gpu(node, offer, which, machine_, options, watch, look);
   } else {
     Trial trial(node, machine_);
-    std::vector<std::function<void()>> runs;
+    std::vector<Trial::Runner> runs;
     for (size_t i : which) {
       try {
         runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
@@ -114,7 +115,7 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
         throw Unfit(e, i, true);
       }
     }
-    measured = measure(runs, options, watch);
+    measured = measure(runs, cold_weights(), options, watch);
   }
   std::vector<std::pair<size_t, Timing>> by_order;
   for (size_t i = 0; i < which.size(); ++i) {
@@ -217,22 +218,25 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   if (up()) return {};
   std::list<Trial> trials;
   std::list<SharedMemory> memories;
-  std::vector<std::function<void()>> runs;
+  std::vector<Trial::Runner> runs;
   for (size_t i = 0; i < ways.size(); ++i) {
     SharedMemory& memory = memories.emplace_back(ways[i]);
     std::vector<std::function<void()>> parts;
+    Trial::Runner& all = runs.emplace_back();
     for (size_t k = 0; k < ways[i].parts.size(); ++k) {
       const Way::Part& p = ways[i].parts[k];
       const ops::Candidate& c = p.offer->candidates[chosen[i][k]];
-      parts.push_back(trials.emplace_back(*p.node, machine_, memory.of(p)).runner(c.tactic, c.config));
+      Trial::Runner one = trials.emplace_back(*p.node, machine_, memory.of(p)).runner(c.tactic, c.config);
+      parts.push_back(std::move(one.run));
+      std::ranges::copy(one.cold, std::back_inserter(all.cold));
     }
-    runs.emplace_back([parts = std::move(parts)] {
+    all.run = [parts = std::move(parts)] {
       for (const auto& run : parts) run();
-    });
+    };
   }
   const Stopwatch watch = this->watch();
   const double begin = watch.now_us();
-  Measured measured = measure(runs, measure_options(begin), watch);
+  Measured measured = measure(runs, cold_weights(), measure_options(begin), watch);
   CacheEntry entry{key(name), level_, {}};
   for (size_t i = 0; i < ways.size(); ++i) {
     Samples& s = measured.samples[i];

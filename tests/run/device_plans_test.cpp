@@ -53,7 +53,7 @@ TEST(Device, engines_whose_results_differ_from_run_to_run_are_let_in_by_their_ow
                                        {"+nondeterministic,-cuda", true},
                                        {"+nondeterministic,-nondeterministic", false}}) {
     o.tactics = tactics;
-    EXPECT_EQ(platform_for(o, false).context->tuner.machine().gpu->nondeterministic, asked) << tactics;
+    EXPECT_EQ(platform_for(o, {}).context->tuner.machine().gpu->nondeterministic, asked) << tactics;
   }
 }
 

@@ -26,8 +26,10 @@ class World {
   bool tells_waiting = true;                            // the kernel counts what is lost as waiting
   bool tells_stolen = false;                            // /proc/stat counts it as stolen, by ticks of 10 ms
 
+  double before_us = 0;  // what comes before every run takes; 0: nothing does
+
   double now = 1e6, lost = 0;
-  std::vector<int> runs;
+  std::vector<int> runs, befores;
 
   Stopwatch watch() {
     Stopwatch w;
@@ -43,6 +45,11 @@ class World {
 
   Measured measure(const MeasureOptions& options) {
     runs.assign(kernels.size(), 0);
+    befores = runs;
+    const std::function<void(size_t)> before = [this](size_t i) {
+      now += before_us;
+      ++befores[i];
+    };
     return tune::measure(
         kernels.size(),
         [this](size_t i, int times) {
@@ -55,7 +62,7 @@ class World {
           }
           return (now - begin) / times;
         },
-        options, watch());
+        options, watch(), before_us > 0 ? before : std::function<void(size_t)>());
   }
 
   size_t winner_of(const MeasureOptions& options = {}) {
@@ -122,6 +129,14 @@ TEST(Measure, samples_all_candidates_alike_on_a_quiet_machine) {
     EXPECT_FALSE(s.under_load);
   }
   EXPECT_EQ(m.samples[0].us.size(), m.samples[1].us.size());
+}
+
+TEST(Measure, what_comes_before_each_run_is_not_timed) {
+  World w{.kernels = {3, 2, 300}, .before_us = 500};
+  const Measured m = w.measure({});
+  EXPECT_EQ(w.befores, w.runs);
+  for (size_t i = 0; i < w.kernels.size(); ++i)
+    for (const double us : m.samples[i].us) EXPECT_NEAR(us, w.kernels[i], 1e-3);
 }
 
 TEST(Measure, drops_a_hopeless_candidate_after_its_warm_up) {
@@ -239,14 +254,15 @@ TEST(Measure, does_not_wait_again_and_again_for_threads_that_never_come) {
 }
 
 TEST(Measure, tells_a_slow_run_from_a_fast_one_on_this_machine) {
-  const auto spin = [](double us) {
-    const Stopwatch watch = machine_stopwatch();
-    for (const double begin = watch.now_us(); watch.now_us() - begin < us;) {
+  const Stopwatch watch = machine_stopwatch();
+  const TimeRuns spin = [&](size_t which, int times) {
+    const double begin = watch.now_us(), us = which == 0 ? 600 : 200;
+    while (watch.now_us() - begin < us * times) {
     }
+    return (watch.now_us() - begin) / times;
   };
-  const std::vector<std::function<void()>> runs{[&] { spin(600); }, [&] { spin(200); }};
   std::vector<Timing> timings;
-  for (Samples& s : measure(runs, {.repetitions = 5}, machine_stopwatch()).samples) timings.push_back(summarize("", "", s.us));
+  for (Samples& s : measure(2, spin, {.repetitions = 5}, watch).samples) timings.push_back(summarize("", "", s.us));
   EXPECT_EQ(winner(timings), 1u);
 }
 

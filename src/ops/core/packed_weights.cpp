@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "ops/core/packed_forms.h"
 
 namespace smelt::ops {
 
@@ -41,6 +42,7 @@ Tensor WeightStore::packed(const Tensor& constant, std::string_view packing, con
     entry->source = constant;
     entry->form = std::move(form);
   }
+  PackedForms::tell(constant, entry->form);
   return entry->form;
 }
 

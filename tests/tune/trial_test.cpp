@@ -1,0 +1,91 @@
+// What a trial's candidates read that a model has in no cache when it comes to their step.
+#include "tune/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "device/cpu/caches.h"
+#include "ops/core/machine.h"
+#include "tune/problem_text.h"
+
+namespace smelt::tune {
+namespace {
+
+int64_t bytes(const Trial::Runner& r) {
+  return std::accumulate(r.cold.begin(), r.cold.end(), int64_t{0},
+                         [](int64_t sum, auto part) { return sum + static_cast<int64_t>(part.size()); });
+}
+
+/// Of every candidate that can be prepared, by its names.
+std::map<std::string, int64_t> cold_bytes(const ops::BoundNode& node, const ops::Machine& machine) {
+  Trial trial(node, machine);
+  std::map<std::string, int64_t> found;
+  for (const ops::Candidate& c : ops::offer(node, machine).candidates)
+    found[c.tactic + " " + c.config] = bytes(trial.runner(c.tactic, c.config));
+  return found;
+}
+
+TEST(Trial, a_candidate_has_its_weights_as_it_reads_them_cold) {
+  for (const auto& [text, weights] : {std::pair<const char*, int64_t>{"conv:f32:1x512x5x5,256x512x1x1:s1p0", 512 * 256 * 4},
+                                      {"conv:f32:1x512x5x5,256x512x1x1:s1p0:nchw", 512 * 256 * 4},
+                                      {"conv:f32:1x64x9x9,96x64x3x3:s1p1:nhwc:bias+relu", 64 * 96 * 9 * 4},
+                                      {"conv:u8:1x256x7x7,256x256x1x1:s1p0", 256 * 256},
+                                      {"gemm:f32:1x512x768:rrr:bias+relu", 512 * 768 * 4},
+                                      {"gemm:f32:25x512x768:rcr", 512 * 768 * 4},
+                                      {"gemm:u8:25x512x768", 512 * 768}}) {
+    const ProblemText problem = parse_problem(text);
+    for (const auto& [name, cold] : cold_bytes(problem.node.bound, ops::this_machine(2))) {
+      EXPECT_GE(cold, weights) << text << " " << name;
+      // Winograd's transformed weights are 5.4 times those of a window of 3 x 3 at most; beside them lie biases and scales.
+      EXPECT_LE(cold, 6 * weights + (16 << 10)) << text << " " << name;
+    }
+  }
+}
+
+TEST(Trial, candidates_that_share_a_form_have_it_cold_alike) {
+  const ProblemText problem = parse_problem("gemm:f32:25x512x768");
+  const ops::Machine machine = ops::this_machine(1);
+  Trial trial(problem.node.bound, machine);
+  const ops::Offer offer = ops::offer(problem.node.bound, machine);
+  for (const ops::Candidate& c : offer.candidates)
+    EXPECT_EQ(bytes(trial.runner(c.tactic, c.config)), bytes(trial.runner(c.tactic, c.config))) << c.tactic << " " << c.config;
+}
+
+TEST(Trial, nothing_is_cold_of_less_than_a_page) {
+  for (const auto& [name, cold] : cold_bytes(parse_problem("gemm:f32:4x4x4:rrr:bias").node.bound, ops::this_machine(1)))
+    EXPECT_EQ(cold, 0) << name;
+}
+
+TEST(Trial, a_table_of_which_a_run_reads_some_rows_stays_where_it_is) {
+  Node node;
+  node.op = "Gather";
+  node.inputs = {ValueId{0}, ValueId{1}};
+  node.outputs = {ValueId{2}};
+  ops::BoundNode bound;
+  bound.node = &node;
+  bound.inputs = {constant(random_constant(DType::f32, {1000, 64}, 1)), tensor(DType::i64, {3})};
+  bound.outputs = {tensor(DType::f32, {3, 64})};
+  for (const auto& [name, cold] : cold_bytes(bound, ops::this_machine(1))) EXPECT_EQ(cold, 0) << name;
+}
+
+#ifdef __x86_64__
+TEST(Trial, a_sample_begins_with_its_weights_out_of_the_caches) {
+  std::vector<std::byte> weights(256 << 10, std::byte{1});
+  unsigned sum = 0;
+  const auto read = [&] {
+    for (size_t i = 0; i < weights.size(); i += 64) sum += std::to_integer<unsigned>(weights[i]);
+  };
+  const std::vector<Trial::Runner> runners = {{read, {weights}}, {read, {}}};
+  const auto fastest = [&](bool cold, size_t which) {
+    return summarize("", "", measure(runners, cold, {.repetitions = 40}, machine_stopwatch()).samples[which].us).min;
+  };
+  EXPECT_GT(fastest(true, 0), 1.5 * fastest(true, 1)) << sum;
+  EXPECT_GT(fastest(true, 0), 1.5 * fastest(false, 0)) << sum;
+}
+#endif
+
+}  // namespace
+}  // namespace smelt::tune

@@ -128,6 +128,16 @@ TEST(PointwiseRegion, leaves_shape_arithmetic_alone) {
   EXPECT_EQ(rejection(run_only(b.g, "pointwise_region"), "pointwise_region"), "not_profitable");
 }
 
+TEST(PointwiseRegion, takes_vectors_of_integers_that_are_no_shapes) {
+  for (const auto& [type, extent] : {std::pair(DType::u8, int64_t{4}), std::pair(DType::i64, int64_t{100'000})}) {
+    Builder b;
+    ValueId x = b.input("x", {extent}, type);
+    ValueId y = b.node("y", "Add", {x, x}, {extent}, type);
+    b.output(b.node("z", "Mul", {y, x}, {extent}, type));
+    EXPECT_EQ(matches(run_only(b.g, "pointwise_region"), "pointwise_region"), 1u) << name(type);
+  }
+}
+
 TEST(PointwiseRegion, leaves_a_result_whose_rank_a_constant_gives_alone) {
   Builder b;
   ValueId x = b.input("x", {4});

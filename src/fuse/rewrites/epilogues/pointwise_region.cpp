@@ -22,8 +22,14 @@ constexpr size_t max_operands = 12, max_outputs = 6, max_nodes = 64;
 constexpr int max_operations = 96;
 constexpr size_t most_readers = 64;  // of one value, that may join its region
 
-/// Vectors and scalars of integers and truth values are the arithmetic of shapes and indices.
-bool is_shape_arithmetic(const Graph& g, ValueId v) { return !is_float(g.value(v).type) && rank(g, v) <= 1; }
+/// Vectors and scalars of integers and truth values are the arithmetic of shapes and indices, but for bytes, which are quantized data,
+/// and for vectors that are known to be long.
+bool is_shape_arithmetic(const Graph& g, ValueId v, const Extents& shape) {
+  constexpr int64_t longest = 1024;
+  const DType type = g.value(v).type;
+  if (is_float(type) || shape.size() > 1 || (bits(type) < 32 && type != DType::boolean)) return false;
+  return shape.empty() || shape[0].number <= longest;
+}
 
 /// Whether n makes numbers of bytes with one scale, a few that are spread over `shape`: cheaper where they are read than written.
 bool spreads_bytes(const Graph& g, NodeId n, const Extents& shape) {
@@ -99,7 +105,7 @@ class Region {
     if (!is_pointwise(g_, n)) return false;
     return std::ranges::all_of(g_.node(n).outputs, [&](ValueId v) {
       const auto e = extents(g_, v);
-      return e && *e == shape_ && !is_shape_arithmetic(g_, v);
+      return e && *e == shape_ && !is_shape_arithmetic(g_, v, *e);
     });
   }
 
@@ -167,7 +173,7 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   if (n.is("Identity") || belongs_to_larger(g, seed)) return NotHere{};
   const std::optional<Extents> shape = extents(g, y);
   if (!shape) return refuse(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
-  if (is_shape_arithmetic(g, y))
+  if (is_shape_arithmetic(g, y, *shape))
     return refuse(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
   Region region(g, seed, *shape);
   region.grow();

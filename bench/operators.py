@@ -1,13 +1,17 @@
 """Every operator on the CPU, one to a model: smelt beside ONNX Runtime, the slowest rows first.
 
 usage: PYTHONPATH=build/python .venv/bin/python bench/operators.py [REGEX...] [--families NAME...] [--seconds S] [--rounds N]
-                     [--threads N] [--tuning-level L] [--folder F] [--above R] [--out FILE]
+                     [--threads N] [--cpu-time] [--tuning-level L] [--folder F] [--above R]
+                     [--by-operator] [--out FILE]
 
 A net for classes of operators, types and axes that fall behind, not a measure of models: a row is one operator of
 operator_cases*.py whose name has one of REGEX in it. Each engine is a process of its own; they take turns, with pauses, so that
 no engine is timed while another one's threads still spin. A row gives the least of the batches' medians in microseconds and the
 ratio. Rows above --above (1.2) are measured again at the end, and the lower ratio of the two stands. What smelt alone refuses is
-said. Exit status 1 where it refuses anything that ONNX Runtime runs, or results differ by more than 2 % of the largest value.
+said. --cpu-time: a batch's figure is the least time that a run took of the processor, which repeats beside other work; only with
+one thread. --by-operator: a second table, of each operator's slowest row, with the picoseconds that an element of its largest
+tensor takes. Exit status 1 where it refuses anything that ONNX Runtime runs, or results differ by more than 2 % of the largest
+value.
 """
 import argparse
 import itertools
@@ -23,6 +27,7 @@ import operator_cases
 import operator_cases_moving
 import operator_cases_products
 import operator_cases_sequences
+import operator_cases_shapes
 import operator_cases_types
 import operator_cases_wide
 import shared
@@ -30,13 +35,15 @@ from user_models import error
 
 FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
                                      *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES,
+                                     *operator_cases_shapes.FAMILIES,
                                      *operator_cases_types.FAMILIES)}
 
 # Reads {"model", "feeds", "results"}, or {"seconds"} for a batch of the model it read last.
 WORKER = """
 import json, sys, time
 import numpy as np
-engine, threads, level, cache = sys.argv[1:]
+engine, threads, level, cache, clock = sys.argv[1:]
+clock = getattr(time, clock)
 if engine == "onnxruntime":
     import onnxruntime
     onnxruntime.set_default_logger_severity(4)
@@ -53,10 +60,10 @@ def batch(seconds):
     session.run(None, feeds)
     times, begin = [], time.perf_counter()
     while time.perf_counter() - begin < seconds or len(times) < 3:
-        start = time.perf_counter()
+        start = clock()
         session.run(None, feeds)
-        times.append(time.perf_counter() - start)
-    return float(np.median(times)) * 1e6
+        times.append(clock() - start)
+    return float(np.median(times) if clock is time.perf_counter else min(times)) * 1e6
 print(json.dumps("ready"), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
@@ -66,8 +73,9 @@ for line in sys.stdin:
         else:
             feeds = dict(np.load(asked["feeds"]))
             session = load(asked["model"])
-            np.savez(asked["results"], *session.run(None, feeds))
-            answer = "loaded"
+            results = session.run(None, feeds)
+            np.savez(asked["results"], *results)
+            answer = {"elements": int(max(np.size(t) for t in [*feeds.values(), *results]))}
     except Exception as e:
         answer = {"refused": str(e).strip().splitlines()[-1][:160] if str(e).strip() else type(e).__name__}
     print(json.dumps(answer), flush=True)
@@ -80,7 +88,8 @@ class Engines:
         self.workers = {name: self.start(name) for name in ("smelt", "onnxruntime")}
 
     def start(self, name):
-        return shared.Worker(name, WORKER, [name, self.args.threads, self.args.tuning_level, self.args.folder / "cache"])
+        return shared.Worker(name, WORKER, [name, self.args.threads, self.args.tuning_level, self.args.folder / "cache",
+                                            "process_time" if self.args.cpu_time else "perf_counter"])
 
     def ask(self, name, question):
         """The engine's answer; where its process ends, that is the refusal, and another one begins."""
@@ -91,7 +100,7 @@ class Engines:
             return {"refused": f"its process ended: {e}"}
 
     def load(self, case):
-        """{engine: why it refuses the case}, and how far their results are apart."""
+        """{engine: why it refuses the case}, how far their results are apart, and the elements of the largest tensor."""
         folder = self.args.folder
         onnx.save(case.model(), folder / "case.onnx")
         np.savez(folder / "case.npz", **case.feeds())
@@ -99,13 +108,13 @@ class Engines:
         for name in self.workers:
             answer = self.ask(name, {"model": str(folder / "case.onnx"), "feeds": str(folder / "case.npz"),
                                      "results": str(folder / f"{name}.npz")})
-            if isinstance(answer, dict):
+            if "refused" in answer:
                 refused[name] = answer["refused"]
         if refused:
-            return refused, math.nan
+            return refused, math.nan, 0
         found, expected = (list(np.load(folder / f"{name}.npz").values()) for name in self.workers)
         numbers = [(f, e) for f, e in itertools.zip_longest(found, expected) if e is None or e.dtype.kind in "fiub"]
-        return {}, error([f for f, _ in numbers], [e for _, e in numbers])
+        return {}, error([f for f, _ in numbers], [e for _, e in numbers]), answer["elements"]
 
     def times(self):
         """Microseconds of each engine."""
@@ -133,8 +142,9 @@ def own_results(case):
 
 
 def measure(engines, case):
-    refused, apart = engines.load(case)
-    row = {"name": case.name, "refused": refused, "error": None if math.isnan(apart) or own_results(case) else apart}
+    refused, apart, elements = engines.load(case)
+    row = {"name": case.name, "op": f"{case.domain}::{case.op}".removeprefix("::"), "elements": elements, "refused": refused,
+           "error": None if math.isnan(apart) or own_results(case) else apart}
     if not refused:
         row["us"] = engines.times()
         row["ratio"] = row["us"]["smelt"] / row["us"]["onnxruntime"]
@@ -149,6 +159,19 @@ def text_of(row):
     return f"{us['smelt']:10.1f} {us['onnxruntime']:10.1f} {row['ratio']:8.3f}  {row['name'][:150]}{wrong}"
 
 
+def by_operator(rows):
+    """Of each operator its slowest row, the slowest first."""
+    worst = {}
+    for row in rows:
+        if row["op"] not in worst or row["ratio"] > worst[row["op"]]["ratio"]:
+            worst[row["op"]] = row
+    lines = []
+    for r in sorted(worst.values(), key=lambda r: -r["ratio"]):
+        each = (r["us"][engine] * 1e6 / r["elements"] for engine in ("smelt", "onnxruntime"))
+        lines.append(f"{r['ratio']:8.3f} {next(each):10.0f} {next(each):10.0f}  {r['name'][:120]}")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("regex", nargs="*")
@@ -156,11 +179,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.06)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help="time the processor's time; with --threads 1")
+    parser.add_argument("--by-operator", action="store_true")
     parser.add_argument("--tuning-level", type=int, default=1)
     parser.add_argument("--above", type=float, default=1.2)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp/smelt-operators"))
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
+    if args.cpu_time and args.threads != 1:
+        parser.error("--cpu-time needs --threads 1")
     args.folder.mkdir(parents=True, exist_ok=True)
     cases = [c for f in args.families for c in FAMILIES[f]()]
     cases = [c for c in cases if not args.regex or any(re.search(r, c.name) for r in args.regex)]
@@ -181,6 +208,8 @@ def main():
     refused = [r for r in rows if set(r["refused"]) == {"smelt"}]
     for row in timed + refused:
         print(text_of(row))
+    if args.by_operator:
+        print("\n".join([f"{'ratio':>8} {'ps smelt':>10} {'ps ort':>10}  each operator's slowest row", *by_operator(timed)]))
     print(f"ONNX Runtime refuses {len(rows) - len(timed) - len(refused)}, smelt {len(refused)} of the rest")
     if timed:
         ratios = np.array([r["ratio"] for r in timed])

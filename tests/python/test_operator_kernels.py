@@ -35,8 +35,8 @@ NEED_CONSTANTS = ("MatMulNBits",)
 
 def families():
     sys.path.insert(0, str(BENCH))
-    modules = ("operator_cases", "operator_cases_moving", "operator_cases_products", "operator_cases_sequences", "operator_cases_wide")
-    return {f.__name__: f for m in modules for f in importlib.import_module(m).FAMILIES}
+    names = ("", "_moving", "_products", "_sequences", "_shapes", "_wide")
+    return {f.__name__: f for n in names for f in importlib.import_module(f"operator_cases{n}").FAMILIES}
 
 
 def merged(cases):

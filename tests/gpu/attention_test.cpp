@@ -1,48 +1,9 @@
 // Attention's kernels against the processor's reference: every tile, mask and split, on lengths, depths, masks and layouts that
 // no tile fits.
-#include "base/error.h"
-#include "gpu/gpu_trial.h"
+#include "gpu/attention_trial.h"
 
-namespace smelt::ops {
+namespace smelt::ops::attention {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-struct Case {
-  DType type = DType::f16;
-  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 64, keys = 64, depth = 64, value_depth = 0;  // 0: as deep
-  std::string program = {};
-  std::vector<Tensor> masks = {};
-  bool constant_masks = false, nan_guard = false, k_transposed = false;
-  float scale = 0.2f;
-};
-
-const std::string add_f16 = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; return %3 }";
-const std::string add_f32 = "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }";
-const std::string hide = "(in0:f32, in1:bool) { %2 = const(-inf):f32; %3 = select(in1, in0, %2):f32; return %3 }";
-
-Trial trial(const Case& c, uint32_t seed = 1) {
-  Trial t;
-  t.node.domain = smelt_domain;
-  t.node.op = "Attention";
-  t.node.attrs["scale"] = c.scale;
-  if (c.nan_guard) t.node.attrs["nan_guard"] = int64_t{1};
-  if (c.k_transposed) t.node.attrs["k_transposed"] = int64_t{1};
-  const int64_t value_depth = c.value_depth ? c.value_depth : c.depth;
-  t.add(random_tensor(c.type, {c.batch, c.heads, c.queries, c.depth}, seed, -1, 1.5), false);
-  t.add(random_tensor(c.type,
-                      c.k_transposed ? Shape{c.batch, c.kv_heads, c.depth, c.keys} : Shape{c.batch, c.kv_heads, c.keys, c.depth},
-                      seed + 1, -1.5, 1.5),
-        false);
-  t.add(random_tensor(c.type, {c.batch, c.kv_heads, c.keys, value_depth}, seed + 2, -1, 2), false);
-  for (const Tensor& m : c.masks) t.add(m, c.constant_masks);
-  if (!c.program.empty()) t.node.program = expr::Program::parse(c.program);
-  t.result(c.type, {c.batch, c.heads, c.queries, value_depth});
-  return t;
-}
-
-// Weights are rounded to the type before they meet the values: one rounding more than the reference has.
-double tolerance(DType t) { return t == DType::f64 ? 1e-12 : t == DType::f32 ? 5e-6 : t == DType::f16 ? 1.0 / 512 : 1.0 / 64; }
 
 /// Names of the candidates that ran.
 std::vector<std::string> expect(const Case& c) {
@@ -53,14 +14,6 @@ std::vector<std::string> expect(const Case& c) {
 size_t count(const std::vector<std::string>& names, const std::string& part) {
   return static_cast<size_t>(
       std::ranges::count_if(names, [&](const std::string& n) { return n.find(part) != std::string::npos; }));
-}
-
-/// 0 and, where `hidden(i, j)`, `low`.
-Tensor mask(DType type, int64_t queries, int64_t keys, double low, auto hidden) {
-  Tensor t = Tensor::empty(DType::f64, {queries, keys});
-  for (int64_t i = 0; i < queries; ++i)
-    for (int64_t j = 0; j < keys; ++j) t.data<double>()[i * keys + j] = hidden(i, j) ? low : 0;
-  return t.cast(type);
 }
 
 TEST(GpuAttention, lengths_that_no_tile_fits) {
@@ -276,4 +229,4 @@ TEST(GpuAttention, nothing_to_do) {
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::attention

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "attention/problem.cuh"
+#include "attention/weights.cuh"
 #include "common/mma.cuh"
 #include "common/ptx/matrices.cuh"
 #include "common/ptx/numbers.cuh"
@@ -26,18 +27,6 @@
 #include "kernels/attention/flash.h"
 
 namespace smelt_flash {
-
-constexpr float log2e = 1.4426950408889634f;
-
-__device__ __forceinline__ float exp2_of(float x) { return ptx::ex2_approx_ftz_f32(x); }
-
-template <class T> __device__ __forceinline__ u32 rounded_pair(float low, float high);
-template <> __device__ __forceinline__ u32 rounded_pair<f16>(float low, float high) {
-  return ptx::cvt_rn_f16x2_f32(high, low);
-}
-template <> __device__ __forceinline__ u32 rounded_pair<bf16>(float low, float high) {
-  return ptx::cvt_rn_bf16x2_f32(high, low);
-}
 
 /// A tile of Rows rows of Vectors 16-byte vectors each. A vector of zeros follows them where a padded depth needs it.
 template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
@@ -183,11 +172,7 @@ template <class T, FlashConfig Config> struct Flash {
     }
   }
 
-  /// The factor that scales a sum or a weight from maximum `old` to maximum `now`: exp(old - now), 0 where `old` is minus
-  /// infinity. Neither may be NaN.
-  static __device__ __forceinline__ float faded_by(float old, float now) {
-    return smelt_flash::exp2_of((old - (now == minus_infinity ? 0.f : now)) * log2e);
-  }
+  static __device__ __forceinline__ float faded_by(float old, float now) { return smelt_flash::faded_by(old, now); }
 
   /// Replaces s by exp(scale s - max), and scales o and total to the new maximum. `scale` is positive, `factor` is scale log2e.
   /// Low: scale is 1 and s may be so low that s log2e overflows or loses bits. Then the maximum is subtracted first, which takes

@@ -2,15 +2,10 @@
 #pragma once
 
 #include "kernels/common/divider.h"
+#include "kernels/common/tensor_map.h"
 #include "kernels/pointwise/walk.h"
 
 namespace smelt::kernels {
-
-/// CUtensorMap: where a matrix lies and how its boxes are copied. The driver encodes it (cuTensorMapEncodeTiled).
-struct alignas(128) TensorMap {
-  u64 words[16];
-};
-static_assert(sizeof(TensorMap) == 128);
 
 struct HopperTileConfig {
   int m, n;                              // of y

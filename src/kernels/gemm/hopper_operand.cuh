@@ -69,6 +69,14 @@ template <int Bytes> __device__ __forceinline__ void copy_packed(u32 shared, con
   ptx::cp_async_bulk_cache_hint(shared, b.words[0] + stage * Bytes, Bytes, barrier, ptx::createpolicy_evict_first());
 }
 
+/// The descriptor of lines of 128 bytes whose vectors are swizzled. PTX ISA, "Asynchronous warpgroup level matrix shared memory
+/// layout": 8 lines are 1024 bytes; where lines run along M or N, one of 64 elements lies `chunk` bytes behind the other.
+__device__ __forceinline__ u64 swizzled_matrix(u32 shared, u32 chunk) {
+  return u64{shared >> 4 & 0x3fffu} | u64{chunk >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
+}
+/// Where lines run along K: these have no chunks.
+__device__ __forceinline__ u64 swizzled_matrix(u32 shared) { return swizzled_matrix(shared, 16); }
+
 /// Sharing: blocks that each bring their part of it to all of them.
 template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {
   static constexpr bool k_major = KMajor;
@@ -77,9 +85,9 @@ template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {
   static constexpr u64 per_block = 8192 >> 4, per_step = (KMajor ? 32 : 2048) >> 4;   // of a descriptor, for 64 lines, 16 steps
   static_assert(Sharing <= 8 && (!KMajor || (Extent % (8 * Sharing) == 0 && Extent <= 256)));
 
-  /// PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": 8 lines are 1024 bytes, chunks `chunk`.
   static __device__ __forceinline__ u64 descriptor(u32 shared) {
-    return u64{shared >> 4 & 0x3fffu} | u64{KMajor ? 1 : chunk >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
+    if constexpr (KMajor) return swizzled_matrix(shared);
+    else return swizzled_matrix(shared, chunk);
   }
   /// Issues the copies of the steps from `k` on of the lines from `first` on.
   static __device__ __forceinline__ void copy(u32 shared, const TensorMap& map, i32 first, i32 k, i32 matrix, u32 barrier,

@@ -107,9 +107,10 @@ CudaScores::CudaScores(const AttentionCuda& p) : operands_(std::max<size_t>(1, p
   type_ = fmt::format("ProgramScores<{}, Program{}>", computing, types);
 }
 
-std::string CudaScores::source(KernelEntry entry, size_t bytes) const {
+std::string CudaScores::source(KernelEntry entry, size_t bytes, size_t alignment) const {
   entry.arguments = fmt::format("WithScores<{}, {}>", entry.arguments, inputs_.size());
-  return definition_ + entry_source(entry, bytes + kernels::score_operands_bytes(inputs_.size()));
+  const size_t all = bytes + kernels::score_operands_bytes(inputs_.size());
+  return definition_ + entry_source(entry, (all + alignment - 1) / alignment * alignment);
 }
 
 void CudaScores::pass(const Buffers& b, Arguments& arguments) const {

@@ -57,8 +57,8 @@ class CudaScores {
   /// ProgramScores, or BareScores where there is no program.
   const std::string& type() const { return type_; }
   /// Declares Program, if there is one, then the entry; its argument is WithScores<entry.arguments, operands>, the first of them of
-  /// `bytes`.
-  std::string source(KernelEntry entry, size_t bytes) const;
+  /// `bytes`, aligned so.
+  std::string source(KernelEntry entry, size_t bytes, size_t alignment = 8) const;
   /// Appends the operands.
   void pass(const Buffers& b, Arguments& arguments) const;
 
@@ -73,6 +73,7 @@ std::string kernel_name(const AttentionCuda& p, const std::string& config);
 
 void offer_plain_attention(const AttentionCuda& p, const Machine& machine, Offer& offer);
 void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
+void offer_hopper_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
 void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
 void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
 

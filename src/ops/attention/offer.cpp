@@ -33,6 +33,7 @@ void offer_attention_cuda(const BoundNode& b, const Machine& machine, Offer& off
                         Arguments::most_tensors - 4);
   const ScoreMask mask = machine.gpu->caches->get<ScoreMasks>().of(b, p);
   offer_flash_attention(p, mask, machine, offer);
+  offer_hopper_attention(p, mask, machine, offer);
   offer_tiled_attention(p, mask, machine, offer);
   offer_plain_attention(p, machine, offer);
   offer_cudnn_attention(b, p, mask, machine, offer);

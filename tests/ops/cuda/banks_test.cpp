@@ -1,4 +1,4 @@
-// The banks of shared memory that convolutions' tiles meet (src/kernels/conv/walked.cuh), counted by the functions that the
+// The banks of shared memory that convolutions' tiles meet (src/kernels/conv/walked.cuh), and attention's results, counted by the functions that the
 // kernels are compiled with. A warp's access of 16 bytes a lane is served in four parts of eight lanes, and one of ldmatrix a matrix of
 // eight lines at a time: in each, 128 bytes must lie in 32 different banks.
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "kernels/attention/hopper.h"
 #include "kernels/common/swizzle.h"
 #include "kernels/conv/walked.h"
 #include "support/paths.h"
@@ -81,6 +82,21 @@ template <int LineBytes> void expect_fragments_without_conflicts() {
 TEST(Banks, of_fragments_meet_once) {
   expect_fragments_without_conflicts<64>();
   expect_fragments_without_conflicts<128>();
+}
+
+/// A warp writes two columns a lane to where a tensor map stores them from.
+TEST(Banks, of_attention_s_results_meet_once_and_all_are_written) {
+  std::set<uint32_t> words;
+  for (uint32_t warp = 0; warp < 4; ++warp)
+    for (uint32_t r = 0; r < 2; ++r)
+      for (uint32_t c = 0; c < 8; ++c) {
+        std::vector<uint32_t> addresses;
+        for (uint32_t lane = 0; lane < 32; ++lane) addresses.push_back(k::hopper_attention_result(warp, lane, r, c));
+        EXPECT_EQ(busiest(addresses, 4), 1) << "warp " << warp << ", rows " << r << ", columns " << c;
+        words.insert(addresses.begin(), addresses.end());
+      }
+  EXPECT_EQ(words.size(), size_t{k::hopper_attention_rows * k::hopper_attention_columns / 2});
+  EXPECT_LT(*words.rbegin(), uint32_t{k::hopper_attention_rows * k::hopper_attention_columns * 2});
 }
 
 TEST(Banks, are_counted) {

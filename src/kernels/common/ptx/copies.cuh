@@ -30,6 +30,12 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d(u32 shared, const void* 
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+__device__ __forceinline__ void cp_async_bulk_tensor_4d(u32 shared, const void* map, i32 x, i32 y, i32 z, i32 w, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
 /// The same to the same place of every block of the cluster whose bit in `blocks` is set, and to their barriers.
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, const void* map, i32 x, i32 y, i32 z, u32 barrier,
                                                                   u16 blocks) {
@@ -44,6 +50,11 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, co
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_store(const void* map, i32 x, i32 y, i32 z, u32 shared) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map), "r"(x), "r"(y), "r"(z),
                "r"(shared)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_store(const void* map, i32 x, i32 y, i32 z, i32 w, u32 shared) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map), "r"(x), "r"(y),
+               "r"(z), "r"(w), "r"(shared)
                : "memory");
 }
 __device__ __forceinline__ void cp_async_bulk_commit_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

@@ -67,6 +67,12 @@ __device__ __forceinline__ void wgmma_commit_and_wait() {
 /// The compiler keeps what reads x behind this, and what writes it before.
 __device__ __forceinline__ void keep_order(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 __device__ __forceinline__ void keep_order(i32& x) { asm volatile("" : "+r"(x)::"memory"); }
+__device__ __forceinline__ void keep_order(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
+/// What x, which is not below 0, is computed from is computed before what follows: ptxas moves waits for products up over arithmetic
+/// that does not need them, but over no branch.
+__device__ __forceinline__ void compute_first(float x) {
+  if (x < 0) asm volatile("nanosleep.u32 1;");
+}
 
 /// How many registers each thread of these four warps has from here on; all four execute it.
 template <int Count> __device__ __forceinline__ void setmaxnreg_inc() {
@@ -77,49 +83,61 @@ template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
 }
 
 // The same with both operands in shared memory, d (64, N) and 16 steps of K of 16-bit types: d += a b.
-// TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N. wgmma_TYPE(d of N / 2 sums, …).
+// TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N; where not Adds d = a b.
+// wgmma_TYPE(d of N / 2 sums, …).
 
-#define SMELT_PRODUCT(name, type, n, count, a, b, c, numbers, ...)                                                            \
-  template <int TransA, int TransB> __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right) {            \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+#define SMELT_PRODUCT(name, type, n, count, a, b, c, e, numbers, ...)                                                         \
+  template <int TransA, int TransB, int Adds = 1> __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right) { \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #e ", 0;\n"                                                                \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, %" #count ", %" #a        \
                  ", p, 1, 1, %" #b ", %" #c ";}\n"                                                                            \
                  : __VA_ARGS__                                                                                                \
-                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB));                                                          \
+                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB), "n"(Adds));                                               \
+  }
+// a (64, 16) in registers, b's lines along N: d += a b.
+#define SMELT_PRODUCT_OF_REGISTERS(name, type, n, count, a, b, c, e, numbers, ...)                                            \
+  __device__ __forceinline__ void name(float (&d)[count], const u32(&x)[4], u64 right) {                                      \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, {%" #count ", %" #a       \
+                 ", %" #b ", %" #c "}, %" #e ", p, 1, 1, 1;}\n"                                                               \
+                 : __VA_ARGS__                                                                                                \
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(right));                                                   \
   }
 #define SMELT_PRODUCTS(...)                      \
   SMELT_PRODUCT(wgmma_f16, f16, __VA_ARGS__)     \
-  SMELT_PRODUCT(wgmma_bf16, bf16, __VA_ARGS__)
+  SMELT_PRODUCT(wgmma_bf16, bf16, __VA_ARGS__)   \
+  SMELT_PRODUCT_OF_REGISTERS(wgmma_f16_of_registers, f16, __VA_ARGS__) \
+  SMELT_PRODUCT_OF_REGISTERS(wgmma_bf16_of_registers, bf16, __VA_ARGS__)
 // M(columns, sums, the numbers of the operands behind these, the sums' numbers, the sums), for every width; integers lack some.
 #define SMELT_WIDTHS(M) \
-  M(8, 4, 5, 6, 7, SMELT_TAIL_4(), SMELT_4(0)) \
-  M(16, 8, 9, 10, 11, SMELT_TAIL_8(), SMELT_8(0)) \
-  M(24, 12, 13, 14, 15, SMELT_TO_1 SMELT_TAIL_2(1), SMELT_8(0), SMELT_4(8)) \
-  M(32, 16, 17, 18, 19, SMELT_TO_1 SMELT_TAIL_6(1), SMELT_16(0)) \
-  M(48, 24, 25, 26, 27, SMELT_TO_2 SMELT_TAIL_4(2), SMELT_16(0), SMELT_8(16)) \
-  M(64, 32, 33, 34, 35, SMELT_TO_3 SMELT_TAIL_2(3), SMELT_32(0)) \
-  M(80, 40, 41, 42, 43, SMELT_TO_3 SMELT_TAIL_10(3), SMELT_32(0), SMELT_8(32)) \
-  M(96, 48, 49, 50, 51, SMELT_TO_4 SMELT_TAIL_8(4), SMELT_32(0), SMELT_16(32)) \
-  M(112, 56, 57, 58, 59, SMELT_TO_5 SMELT_TAIL_6(5), SMELT_32(0), SMELT_16(32), SMELT_8(48)) \
-  M(128, 64, 65, 66, 67, SMELT_TO_6 SMELT_TAIL_4(6), SMELT_64(0)) \
-  M(144, 72, 73, 74, 75, SMELT_TO_7 SMELT_TAIL_2(7), SMELT_64(0), SMELT_8(64)) \
-  M(160, 80, 81, 82, 83, SMELT_TO_7 SMELT_TAIL_10(7), SMELT_64(0), SMELT_16(64)) \
-  M(176, 88, 89, 90, 91, SMELT_TO_8 SMELT_TAIL_8(8), SMELT_64(0), SMELT_16(64), SMELT_8(80)) \
-  M(192, 96, 97, 98, 99, SMELT_TO_9 SMELT_TAIL_6(9), SMELT_64(0), SMELT_32(64)) \
-  M(208, 104, 105, 106, 107, SMELT_TO_10 SMELT_TAIL_4(10), SMELT_64(0), SMELT_32(64), SMELT_8(96)) \
-  M(224, 112, 113, 114, 115, SMELT_TO_11 SMELT_TAIL_2(11), SMELT_64(0), SMELT_32(64), SMELT_16(96)) \
-  M(240, 120, 121, 122, 123, SMELT_TO_11 SMELT_TAIL_10(11), SMELT_64(0), SMELT_32(64), SMELT_16(96), SMELT_8(112)) \
-  M(256, 128, 129, 130, 131, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0), SMELT_64(64))
+  M(8, 4, 5, 6, 7, 8, SMELT_TAIL_4(), SMELT_4(0)) \
+  M(16, 8, 9, 10, 11, 12, SMELT_TAIL_8(), SMELT_8(0)) \
+  M(24, 12, 13, 14, 15, 16, SMELT_TO_1 SMELT_TAIL_2(1), SMELT_8(0), SMELT_4(8)) \
+  M(32, 16, 17, 18, 19, 20, SMELT_TO_1 SMELT_TAIL_6(1), SMELT_16(0)) \
+  M(48, 24, 25, 26, 27, 28, SMELT_TO_2 SMELT_TAIL_4(2), SMELT_16(0), SMELT_8(16)) \
+  M(64, 32, 33, 34, 35, 36, SMELT_TO_3 SMELT_TAIL_2(3), SMELT_32(0)) \
+  M(80, 40, 41, 42, 43, 44, SMELT_TO_3 SMELT_TAIL_10(3), SMELT_32(0), SMELT_8(32)) \
+  M(96, 48, 49, 50, 51, 52, SMELT_TO_4 SMELT_TAIL_8(4), SMELT_32(0), SMELT_16(32)) \
+  M(112, 56, 57, 58, 59, 60, SMELT_TO_5 SMELT_TAIL_6(5), SMELT_32(0), SMELT_16(32), SMELT_8(48)) \
+  M(128, 64, 65, 66, 67, 68, SMELT_TO_6 SMELT_TAIL_4(6), SMELT_64(0)) \
+  M(144, 72, 73, 74, 75, 76, SMELT_TO_7 SMELT_TAIL_2(7), SMELT_64(0), SMELT_8(64)) \
+  M(160, 80, 81, 82, 83, 84, SMELT_TO_7 SMELT_TAIL_10(7), SMELT_64(0), SMELT_16(64)) \
+  M(176, 88, 89, 90, 91, 92, SMELT_TO_8 SMELT_TAIL_8(8), SMELT_64(0), SMELT_16(64), SMELT_8(80)) \
+  M(192, 96, 97, 98, 99, 100, SMELT_TO_9 SMELT_TAIL_6(9), SMELT_64(0), SMELT_32(64)) \
+  M(208, 104, 105, 106, 107, 108, SMELT_TO_10 SMELT_TAIL_4(10), SMELT_64(0), SMELT_32(64), SMELT_8(96)) \
+  M(224, 112, 113, 114, 115, 116, SMELT_TO_11 SMELT_TAIL_2(11), SMELT_64(0), SMELT_32(64), SMELT_16(96)) \
+  M(240, 120, 121, 122, 123, 124, SMELT_TO_11 SMELT_TAIL_10(11), SMELT_64(0), SMELT_32(64), SMELT_16(96), SMELT_8(112)) \
+  M(256, 128, 129, 130, 131, 132, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0), SMELT_64(64))
 #define SMELT_WIDTHS_OF_FLOATS(M) \
-  M(40, 20, 21, 22, 23, SMELT_TO_1 SMELT_TAIL_10(1), SMELT_16(0), SMELT_4(16)) \
-  M(56, 28, 29, 30, 31, SMELT_TO_2 SMELT_TAIL_8(2), SMELT_16(0), SMELT_8(16), SMELT_4(24)) \
-  M(72, 36, 37, 38, 39, SMELT_TO_3 SMELT_TAIL_6(3), SMELT_32(0), SMELT_4(32))
+  M(40, 20, 21, 22, 23, 24, SMELT_TO_1 SMELT_TAIL_10(1), SMELT_16(0), SMELT_4(16)) \
+  M(56, 28, 29, 30, 31, 32, SMELT_TO_2 SMELT_TAIL_8(2), SMELT_16(0), SMELT_8(16), SMELT_4(24)) \
+  M(72, 36, 37, 38, 39, 40, SMELT_TO_3 SMELT_TAIL_6(3), SMELT_32(0), SMELT_4(32))
 SMELT_WIDTHS(SMELT_PRODUCTS)
 SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCTS)
 
 // The same of 8 steps of K of floats whose last 13 bits are not read, and of 32 of 8-bit integers; their lines run along K.
 
-#define SMELT_PRODUCT_OF_TF32(n, count, a, b, c, numbers, ...)                                                                \
+#define SMELT_PRODUCT_OF_TF32(n, count, a, b, c, e, numbers, ...)                                                             \
   __device__ __forceinline__ void wgmma_tf32(float (&d)[count], u64 left, u64 right) {                                        \
     asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" numbers "}, %" #count ", %" #a ", p, 1, 1;}\n"   \
@@ -131,7 +149,7 @@ SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_TF32)
 #undef SMELT_PRODUCT_OF_TF32
 
 /// Of 32 steps of K of 8-bit floats, lines along K; d += a b, or where not Adds d = a b.
-#define SMELT_PRODUCT_OF_E4M3(n, count, a, b, c, numbers, ...)                                                                \
+#define SMELT_PRODUCT_OF_E4M3(n, count, a, b, c, e, numbers, ...)                                                             \
   template <int Adds> __device__ __forceinline__ void wgmma_e4m3(float (&d)[count], u64 left, u64 right) {                    \
     asm volatile("{.reg .pred p; setp.ne.b32 p, %" #b ", 0;\n"                                                                \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" numbers "}, %" #count ", %" #a ", p, 1, 1;}\n"  \
@@ -142,7 +160,7 @@ SMELT_WIDTHS(SMELT_PRODUCT_OF_E4M3)
 SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_E4M3)
 #undef SMELT_PRODUCT_OF_E4M3
 
-#define SMELT_INTEGERS(name, types, n, count, a, b, c, numbers, ...)                                                          \
+#define SMELT_INTEGERS(name, types, n, count, a, b, c, e, numbers, ...)                                                       \
   __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right) {                                                 \
     asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32." types " {" numbers "}, %" #count ", %" #a ", p;}\n"        \
@@ -161,6 +179,7 @@ SMELT_WIDTHS(SMELT_PRODUCTS_OF_INTEGERS)
 #undef SMELT_WIDTHS_OF_FLOATS
 #undef SMELT_WIDTHS
 #undef SMELT_PRODUCTS
+#undef SMELT_PRODUCT_OF_REGISTERS
 #undef SMELT_PRODUCT
 #undef SMELT_64
 #undef SMELT_32

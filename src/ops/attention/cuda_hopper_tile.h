@@ -1,0 +1,35 @@
+// How Hopper's attention kernel shares a problem among blocks and groups of warps, and which ways are worth a try.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/attention/cuda_attention.h"
+
+namespace smelt::ops {
+
+/// The constants of HopperAttention (src/kernels/attention/hopper.cuh).
+struct HopperAttentionTile {
+  int64_t groups = 2;  // of four warps, 64 rows each
+  int64_t keys = 128;  // a tile
+  int64_t stages = 2;
+  int64_t blocks = 1;  // that a multiprocessor holds at once
+
+  int64_t rows() const { return 64 * groups; }
+  /// Of a multiplying thread by setmaxnreg; 0: as launched.
+  int64_t registers() const { return groups == 1 ? 0 : groups == 2 ? 240 : 160; }
+  int64_t threads() const { return 128 * groups + (registers() > 0 ? 128 : 32); }
+  int64_t row_tiles_of(const AttentionShape& s) const;
+  int64_t blocks_of(const AttentionShape& s) const;  // of the grid
+  int64_t shared_bytes(const AttentionShape& s) const;
+  /// An upper guess at what a multiplying thread holds.
+  int64_t registers_held(const AttentionShape& s, MaskKind mask) const;
+  double estimate_us(const AttentionShape& s, MaskKind mask, const Gpu& gpu) const;
+  /// "m128 n128 s2", "b2" behind it where a multiprocessor holds several.
+  std::string config() const;
+};
+
+/// The tiles that fit the GPU and the problem.
+std::vector<HopperAttentionTile> hopper_attention_tiles(const AttentionShape& s, MaskKind mask, const Gpu& gpu);
+
+}  // namespace smelt::ops

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With --jobs it runs them
-# in JOBS processes, a few tests each, for SECONDS at most, then those that failed once more, alone; it names what it did not reach. With
+# in JOBS processes, a test each, for SECONDS at most, then those that failed once more, alone; it names what it did not reach. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
 # tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. With --operators it runs what is in
 # tests/repro and tests/python/hostile.py and the operators' fuzzer on the GPU, then both under compute-sanitizer's memcheck, SECONDS each.
@@ -35,11 +35,10 @@ operators() {
 in_parallel() {
   local test=$1 jobs=$2 seconds=$3 folder=$4 failed=0 name
   "$test" --gtest_list_tests | awk '/^[^ ]/ { suite = $1; next } $1 !~ /^DISABLED_/ && suite !~ /DISABLED_/ { print suite $1 }' >"$folder/tests"
-  # What compiles the most kernels begins first.
-  { grep GpuEveryKernel "$folder/tests" || true; grep -v GpuEveryKernel "$folder/tests"; } >"$folder/order"
-  timeout "$seconds" xargs -a "$folder/order" -P "$jobs" -n 3 bash -c '
-    test=$1 folder=$2; shift 2
-    IFS=:; GTEST_COLOR=no "$test" --gtest_filter="$*" >"$folder/${1//\//.}.log" 2>&1' in_parallel "$test" "$folder" || true
+  # What compiles the most kernels begins first: slices of long tests, and random problems.
+  { grep -E '/|Hopper|Walked|random|every' "$folder/tests" || true; grep -vE '/|Hopper|Walked|random|every' "$folder/tests" || true; } >"$folder/order"
+  timeout "$seconds" xargs -a "$folder/order" -P "$jobs" -n 1 bash -c '
+    GTEST_COLOR=no "$1" --gtest_filter="$3" >"$2/${3//\//.}.log" 2>&1' in_parallel "$test" "$folder" || true
   cat "$folder"/*.log | sed -n -E 's/^\[       OK \] ([^ ]+) .*/\1/p' | sort -u >"$folder/passed"
   cat "$folder"/*.log | sed -n -E 's/^\[  SKIPPED \] ([^ ]+) .*/\1/p' | sort -u >"$folder/skipped"
   cat "$folder"/*.log | sed -n -E 's/^\[  FAILED  \] ([^ ,]+),? .*\([0-9]+ ms\)$/\1/p' | sort -u >"$folder/failed"

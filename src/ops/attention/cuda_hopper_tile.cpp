@@ -65,8 +65,10 @@ std::vector<HopperAttentionTile> hopper_attention_tiles(const AttentionShape& s,
     HopperAttentionTile t{.groups = groups};
     const auto fits = [&] {
       const int64_t warps = t.blocks * t.threads() / 32, held = t.registers_held(s, mask);
-      const int64_t given = groups == 1 ? registers_of_thread(warps) : t.registers();
-      return held <= given && t.blocks * (t.shared_bytes(s) + 1024) <= gpu.info.shared_per_multiprocessor;
+      // The compiler fits each instruction, with its sums, into what a thread has at launch.
+      const int64_t launched = registers_of_thread(warps), sums = std::max(t.keys / 2, up(s.value_depth, 16) * 8);
+      return held <= (groups == 1 ? launched : t.registers()) && sums + 32 <= launched &&
+             t.blocks * (t.shared_bytes(s) + 1024) <= gpu.info.shared_per_multiprocessor;
     };
     for (int64_t limit = most; limit >= 16; limit -= 16) {  // until the registers and the memory are there
       t.keys = up(up(s.keys, up(s.keys, limit)), 16) * 16;  // tiles of one size

@@ -81,6 +81,7 @@ TEST(HopperAttention, has_tiles_of_every_depth_that_fit_a_multiprocessor) {
         for (const HopperAttentionTile& t : tiles) {
           EXPECT_LE(t.blocks * t.shared_bytes(s), gpu->info.shared_per_multiprocessor) << t.config();
           EXPECT_EQ(t.keys % 16, 0);
+          EXPECT_LE(std::max(t.keys, depth) / 2 + 32, 65536 / t.blocks / t.threads()) << t.config() << ": an instruction's sums";
           const int64_t hidden = (keys + t.keys - 1) / t.keys * t.keys - keys, count = (keys + t.keys - 1) / t.keys;
           EXPECT_LT(hidden, 16 * count) << t.config() << ": tiles of one size waste less than 16 keys each";
         }

@@ -52,21 +52,21 @@ class DepthwiseKernel final : public DepthwiseCuda<Args> {
                       [&] { return packed(r.weights().cast(weight_type(r))); }) {
     const Problem& p = r.problem;
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
-    args_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
-    args_.columns = Divider(static_cast<uint32_t>(columns));
-    args_.groups = Divider(static_cast<uint32_t>(groups));
-    args_.rows = Divider(static_cast<uint32_t>(p.y[2]));
+    args.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
+    args.columns = Divider(static_cast<uint32_t>(columns));
+    args.groups = Divider(static_cast<uint32_t>(groups));
+    args.rows = Divider(static_cast<uint32_t>(p.y[2]));
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    args_.height = narrow(p.x[0].shape[2]);
-    args_.width = narrow(p.x[0].shape[3]);
-    args_.out_width = narrow(p.y[3]);
-    args_.stride = narrow(p.stride[0]);
-    args_.pad_h = narrow(p.pad_begin[0]);
-    args_.pad_w = narrow(p.pad_begin[1]);
-    args_.dilation = narrow(p.dilation[0]);
-    args_.zero = r.zero();
-    copy(args_.from, pixel_steps(r.node.inputs[0]));
-    shape_ = {.grid = {(int64_t{args_.chunks} + threads - 1) / threads}, .block = {threads, 1, 1}};
+    args.height = narrow(p.x[0].shape[2]);
+    args.width = narrow(p.x[0].shape[3]);
+    args.out_width = narrow(p.y[3]);
+    args.stride = narrow(p.stride[0]);
+    args.pad_h = narrow(p.pad_begin[0]);
+    args.pad_w = narrow(p.pad_begin[1]);
+    args.dilation = narrow(p.dilation[0]);
+    args.zero = r.zero();
+    copy(args.from, pixel_steps(r.node.inputs[0]));
+    shape = {.grid = {(int64_t{args.chunks} + threads - 1) / threads}, .block = {threads, 1, 1}};
   }
 };
 

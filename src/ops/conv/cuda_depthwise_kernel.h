@@ -14,10 +14,10 @@ template <class Args> class DepthwiseCuda : public CompiledKernel {
   bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
 
   void run(const Buffers& b) override {
-    args_.x = b.inputs[0];
+    args.x = b.inputs[0];
     ops::Arguments arguments;
-    arguments.value(args_).bytes(epilogue_.argument(b), epilogue_.bytes());
-    launch(b, shape_, arguments);
+    arguments.value(args).bytes(epilogue_.argument(b), epilogue_.bytes());
+    launch(b, shape, arguments);
   }
 
  protected:
@@ -27,11 +27,11 @@ template <class Args> class DepthwiseCuda : public CompiledKernel {
       : CompiledKernel(*r.gpu, source, "conv"), epilogue_(std::move(epilogue)), operands_(r.at.operands) {
     if (!r.gpu->device) return;
     filter_ = r.gpu->weights->packed(r.gpu->device, r.weight().constant, r.packing(form).text(), packed);
-    args_.filter = reinterpret_cast<const void*>(filter_->address());
+    args.filter = reinterpret_cast<const void*>(filter_->address());
   }
 
-  Args args_{};
-  device::cuda::LaunchShape shape_;
+  Args args{};
+  device::cuda::LaunchShape shape;
 
  private:
   CudaEpilogue epilogue_;

@@ -47,22 +47,22 @@ class DepthwiseRowsKernel final : public DepthwiseCuda<Args> {
     const Problem& p = r.problem;
     const Shape in = spatial_of(p.x[0].shape), out = spatial_of(p.y), steps = memory_strides(r.node.inputs[0]);
     const int64_t tiles = (out.back() + 32 * pixels - 1) / (32 * pixels), rows = along_h(out, 1);
-    args_.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
-    args_.tiles = Divider(static_cast<uint32_t>(tiles));
-    args_.rows = Divider(static_cast<uint32_t>(rows));
-    args_.outputs = Divider(static_cast<uint32_t>(p.outputs()));
-    args_.multiplier = Divider(static_cast<uint32_t>(p.outputs() / p.group));
+    args.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
+    args.tiles = Divider(static_cast<uint32_t>(tiles));
+    args.rows = Divider(static_cast<uint32_t>(rows));
+    args.outputs = Divider(static_cast<uint32_t>(p.outputs()));
+    args.multiplier = Divider(static_cast<uint32_t>(p.outputs() / p.group));
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    args_.height = narrow(along_h(in, 1));
-    args_.width = narrow(in.back());
-    args_.out_width = narrow(out.back());
-    args_.stride = narrow(along_h(p.stride, 1));
-    args_.pad_h = narrow(along_h(p.pad_begin, 0));
-    args_.pad_w = narrow(p.pad_begin.back());
-    args_.dilation = narrow(along_h(p.dilation, 1));
-    args_.zero = r.zero();
-    copy(args_.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
-    shape_ = {.grid = {(int64_t{args_.units} + warps - 1) / warps}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
+    args.height = narrow(along_h(in, 1));
+    args.width = narrow(in.back());
+    args.out_width = narrow(out.back());
+    args.stride = narrow(along_h(p.stride, 1));
+    args.pad_h = narrow(along_h(p.pad_begin, 0));
+    args.pad_w = narrow(p.pad_begin.back());
+    args.dilation = narrow(along_h(p.dilation, 1));
+    args.zero = r.zero();
+    copy(args.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
+    shape = {.grid = {(int64_t{args.units} + warps - 1) / warps}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
   }
 };
 

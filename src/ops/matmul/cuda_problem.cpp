@@ -76,7 +76,8 @@ double CudaProblem::moved_bytes() const {
   };
   const double element = static_cast<double>(bytes(type, 1)), depth = static_cast<double>(k);
   const double of_a = image_bytes > 0 ? image_bytes : element * depth * matrices(a) * static_cast<double>(m);
-  const double unwritten = gated ? element * static_cast<double>(m) * static_cast<double>(n / 2) : 0;
+  const int64_t of_one = n / 2;  // columns of each of two products that a gate makes one
+  const double unwritten = gated ? element * static_cast<double>(m) * static_cast<double>(of_one) : 0;
   return of_a + element * depth * matrices(b) * static_cast<double>(n) + static_cast<double>(epilogue.moved_bytes()) - unwritten;
 }
 

@@ -159,8 +159,19 @@ SMELT_INLINE F32 with_sign_of(F32 magnitude, F32 sign) { return magnitude | (sig
 SMELT_INLINE F32 nan_min(F32 a, F32 b) { return pick(a != a, a, raw_min(a, b)); }
 SMELT_INLINE F32 nan_max(F32 a, F32 b) { return pick(a != a, a, raw_max(a, b)); }
 
-#ifndef __AVX512F__
-/// Loads the first `count` < lanes floats at p, followed by zeros; store_first stores the first `count` lanes.
+/// first_lanes: the first `count` < lanes of them. load_first loads as many floats at p, followed by zeros; store_first stores them.
+#if defined(__AVX512F__)
+// vec512.h
+#elif defined(__AVX2__)
+SMELT_INLINE __m256i first_lanes(int64_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+SMELT_INLINE F32 load_first(const float* p, int64_t count) { return _mm256_maskload_ps(p, first_lanes(count)); }
+SMELT_INLINE void store_first(float* p, F32 a, int64_t count) { _mm256_maskstore_ps(p, first_lanes(count), a.v); }
+#else
+SMELT_INLINE __m128i first_lanes(int64_t count) {
+  return _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), _mm_setr_epi32(0, 1, 2, 3));
+}
 SMELT_INLINE F32 load_first(const float* p, int64_t count) {
   float all[lanes] = {};
   std::memcpy(all, p, static_cast<size_t>(count) * sizeof(float));

@@ -155,13 +155,12 @@ void softmax(float* scores, int64_t stride, int64_t rows, int64_t n, float* fact
         store(scores + i + u * lanes, e);
         sums[u] = sums[u] + e;
       }
-    float total = sum(sums[0] + sums[1]);
-    for (; i < n; i += lanes) {
-      const int64_t count = n - i < lanes ? n - i : lanes;
-      float last[lanes];
-      store(last, exp_nonpositive(load_first(scores + i, count) - t));
-      for (int64_t e = 0; e < count; ++e) total += scores[i + e] = last[e];
-    }
+    for_registers(n - i, [&](int64_t k, int64_t count) {
+      const F32 e = exp_nonpositive(get(static_cast<const float*>(scores) + i + k, count) - t);
+      put(scores + i + k, e, count);
+      sums[0] = sums[0] + (count == lanes ? e : first_or(e, count, F32(0)));
+    });
+    const float total = sum(sums[0] + sums[1]);
     factors[r] = 1 / total;
     if (guard && total != total) {
       __builtin_memset(scores, 0, static_cast<size_t>(n) * sizeof(float));

@@ -9,6 +9,7 @@
 #include "ops/cpu/convert.h"
 #include "ops/cpu/parallel.h"
 #include "ops/norm/offer.h"
+#include "ops/norm/rows.h"
 #include "ops/pointwise/cpu_sweep.h"
 
 namespace smelt::ops {
@@ -53,12 +54,12 @@ template <class W> class BatchNormKernel final : public Kernel {
   void run_planes(const Buffers& b, const W* factors, const W* biases, const W* means) const {
     const auto* x = static_cast<const W*>(b.inputs[0]);
     auto* y = static_cast<W*>(b.outputs[0]);
+    const NormRow& row = *norm_row(dtype_of<W>::value);
     parallel(threads_, planes_, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const W factor = factors[plane % channels_], bias = biases[plane % channels_], mean = means[plane % channels_];
-        const W* from = x + plane * plane_;
-        W* to = y + plane * plane_;
-        for (int64_t i = 0; i < plane_; ++i) to[i] = (from[i] - mean) * factor + bias;
+      for (int64_t plane = begin, c = begin % channels_; plane < end; ++plane, c = c + 1 == channels_ ? 0 : c + 1) {
+        const auto mean = static_cast<double>(means[c]), factor = static_cast<double>(factors[c]),
+                   bias = static_cast<double>(biases[c]);
+        row.shift(x + plane * plane_, plane_, mean, factor, bias, y + plane * plane_);
       }
     });
   }

@@ -40,8 +40,9 @@ class GroupedKernel final : public Kernel {
     rows_.run(memory, moments, [&](int64_t r, int64_t from, int64_t n, const Moments& m) {
       const double inverse = 1 / std::sqrt(m.variance + epsilon_);
       const int64_t first = r % groups_ * (channels_ / groups_);
-      for (int64_t at = from, end = from + n; at < end;) {
-        const int64_t c = at / plane_, stop = std::min(end, (c + 1) * plane_), p = (first + c) / per_parameter;
+      int64_t c = from == 0 ? 0 : from / plane_;
+      for (int64_t at = from, end = from + n; at < end; ++c) {
+        const int64_t stop = std::min(end, (c + 1) * plane_), p = per_parameter == 1 ? first + c : (first + c) / per_parameter;
         const int64_t offset = (r * width_ + at) * bytes_;
         row_->shift(x + offset, stop - at, m.mean, inverse * number(parameters[0], p), number(parameters[1], p), y + offset);
         at = stop;

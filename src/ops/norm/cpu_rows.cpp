@@ -57,6 +57,7 @@ class RowNormKernel final : public Kernel {
         v_(views_of(b, p_)),
         views_(b.inputs[0].shape, p_.axis, v_.strides),
         kind_(parameters_of(b, p_, v_)),
+        dense_(is_dense(b.inputs[0]) && is_dense(b.outputs[0])),
         rows_(views_.rows(), views_.width(), threads) {
     for (size_t i : {p_.gamma, p_.beta}) parameter_types_.push_back(i == none ? DType::undefined : b.inputs[i].type);
     for (size_t o : {p_.mean, p_.inverse}) statistic_types_.push_back(o == none ? DType::undefined : b.outputs[o].type);
@@ -75,13 +76,13 @@ class RowNormKernel final : public Kernel {
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
     const auto moments = [&](int64_t r, int64_t from, int64_t n) {
-      return moments_of(*row_, x + (views_.offset(r, 0) + from) * bytes_, n, p_.centre);
+      return moments_of(*row_, x + (begin_of(r, 0) + from) * bytes_, n, p_.centre);
     };
     rows_.run(memory + 2 * row_bytes(), moments, [&](int64_t r, int64_t from, int64_t n, const Moments& m) {
       const double inverse = 1 / std::sqrt(m.variance + p_.epsilon);
       if (from == 0) keep(b, r, m.mean, inverse);
-      const void* in = x + (views_.offset(r, 0) + from) * bytes_;
-      void* out = y + (views_.offset(r, 1) + from) * bytes_;
+      const void* in = x + (begin_of(r, 0) + from) * bytes_;
+      void* out = y + (begin_of(r, 1) + from) * bytes_;
       if (kind_ == Parameters::a_row) {
         const int64_t skipped = from * (type_ == DType::f64 ? 8 : 4);
         const auto at = [&](const void* values) { return values ? static_cast<const char*>(values) + skipped : nullptr; };
@@ -94,6 +95,8 @@ class RowNormKernel final : public Kernel {
   }
 
  private:
+  /// Where a row of x (0) or y (1) begins: without divisions where rows lie one behind the other.
+  int64_t begin_of(int64_t row, size_t view) const { return dense_ ? row * views_.width() : views_.offset(row, view); }
   int64_t row_bytes() const { return kind_ == Parameters::a_row && type_ != DType::f64 ? aligned(views_.width() * 4) : 0; }
 
   /// A parameter's row as the functions read it.
@@ -129,6 +132,7 @@ class RowNormKernel final : public Kernel {
   Views v_;
   RowViews views_;
   Parameters kind_;
+  bool dense_;
   RowPasses rows_;
   std::vector<DType> parameter_types_, statistic_types_;
 };

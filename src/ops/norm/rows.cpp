@@ -4,8 +4,17 @@
 
 namespace smelt::ops {
 
+namespace {
+
+const NormRows& table() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::norm_rows();
+  return simd::best() == simd::Isa::avx2 ? avx2::norm_rows() : base::norm_rows();
+}
+
+}  // namespace
+
 const NormRow* norm_row(DType t) {
-  const NormRows& rows = simd::best() == simd::Isa::avx2 ? avx2::norm_rows() : base::norm_rows();
+  const NormRows& rows = table();
   switch (t) {
     case DType::f32: return &rows.f32;
     case DType::f16: return &rows.f16;

@@ -15,6 +15,7 @@ template <class H> struct Element {
   static SMELT_INLINE V read(const H* p, int64_t count) { return get(p, count); }
   static SMELT_INLINE V read_number(const float* p, int64_t count) { return get(p, count); }
   static SMELT_INLINE void write(H* p, V v, int64_t count) { put(p, v, count); }
+  static SMELT_INLINE V first(V v, int64_t count) { return first_or(v, count, F32(0)); }
   static SMELT_INLINE double total(V v) { return static_cast<double>(sum(v)); }
 };
 
@@ -33,6 +34,10 @@ template <> struct Element<double> {
   static SMELT_INLINE void write(double* p, V v, int64_t count) {
     if (count == width) return store_vector(p, v);
     for (int64_t i = 0; i < count; ++i) p[i] = v[i];
+  }
+  static SMELT_INLINE V first(V v, int64_t count) {
+    for (int64_t i = count; i < width; ++i) v[i] = 0;
+    return v;
   }
   static SMELT_INLINE double total(V v) {
     double t = 0;
@@ -53,11 +58,8 @@ template <class H, class F> SMELT_INLINE double total_of(const H* x, int64_t n, 
     for (; i + 4 * w <= end; i += 4 * w)
       for (int u = 0; u < 4; ++u) s[u] = s[u] + f(E::read(x + i + u * w, w));
     for (; i + w <= end; i += w) s[0] = s[0] + f(E::read(x + i, w));
+    if (i < end) s[1] = s[1] + E::first(f(E::read(x + i, end - i)), end - i);  // f(0) is not 0
     total += E::total((s[0] + s[1]) + (s[2] + s[3]));
-    if (i == end) continue;
-    typename E::Number rest[w];  // f(0) is not 0: what is beyond the end is left out
-    Element<typename E::Number>::write(rest, f(E::read(x + i, end - i)), w);
-    for (int64_t k = 0; k < end - i; ++k) total += rest[k];
   }
   return total;
 }

@@ -23,7 +23,7 @@ const SoftmaxSimd& table() {
 }
 
 /// Floats that a row of so many elements takes in scratch memory, as bytes.
-int64_t row_bytes(int64_t width) { return aligned((width + 16) * 4); }
+int64_t row_bytes(int64_t width) { return aligned(row_floats(width) * 4); }
 
 class SoftmaxKernel final : public Kernel {
  public:

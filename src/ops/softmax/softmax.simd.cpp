@@ -22,13 +22,8 @@ SMELT_INLINE F32 sum_of_lanes(F32 v) {
 }
 
 /// v in the lanes from `first` on, or in those below it; -infinity in the others.
-SMELT_INLINE Mask below(int64_t first) {
-  float index[lanes];
-  for (int i = 0; i < lanes; ++i) index[i] = static_cast<float>(i);
-  return load(static_cast<const float*>(index)) < splat(static_cast<float>(first));
-}
-SMELT_INLINE F32 from_lane(F32 v, int64_t first) { return pick(below(first), F32(-__builtin_inf()), v); }
-SMELT_INLINE F32 below_lane(F32 v, int64_t first) { return pick(below(first), v, F32(-__builtin_inf())); }
+SMELT_INLINE F32 from_lane(F32 v, int64_t first) { return first_or(F32(-__builtin_inf()), first, v); }
+SMELT_INLINE F32 below_lane(F32 v, int64_t first) { return first_or(v, first, F32(-__builtin_inf())); }
 /// What is left of a row behind its whole registers: the end of a register of the row's last elements, or (the row is shorter) the
 /// beginning of one.
 template <class H> SMELT_INLINE F32 last_register(const H* x, int64_t n) {
@@ -131,10 +126,40 @@ void columns(const H* x, int64_t x_step, H* y, int64_t y_step, int64_t count, in
     columns_at_once<logarithm, 1>(x + c, x_step, y + c, y_step, n, count - c < lanes ? count - c : lanes, scratch);
 }
 
+/// Rows that are shorter than a register become columns, and these rows again: a register then holds one element of as many rows.
+template <bool logarithm, class H>
+void short_rows(const H* x, int64_t x_step, H* y, int64_t y_step, int64_t count, int64_t n, float* scratch) {
+  constexpr int64_t most = ops::softmax_columns;
+  float* turned = scratch + ops::column_floats(n);
+  for (; count > 0; count -= most, x += most * x_step, y += most * y_step) {
+    const int64_t some = count < most ? count : most;
+    float row[lanes];
+    for (int64_t i = 0; i < some; ++i) {
+      if constexpr (sizeof(H) == sizeof(float)) {
+        for (int64_t k = 0; k < n; ++k) turned[k * most + i] = x[i * x_step + k];
+      } else {
+        store(row, load_first(x + i * x_step, n));
+        for (int64_t k = 0; k < n; ++k) turned[k * most + i] = row[k];
+      }
+    }
+    columns<logarithm, float>(turned, most, turned, most, some, n, scratch);
+    for (int64_t i = 0; i < some; ++i) {
+      if constexpr (sizeof(H) == sizeof(float)) {
+        for (int64_t k = 0; k < n; ++k) y[i * y_step + k] = turned[k * most + i];
+      } else {
+        for (int64_t k = 0; k < n; ++k) row[k] = turned[k * most + i];
+        store_first(y + i * y_step, load(static_cast<const float*>(row)), n);
+      }
+    }
+  }
+}
+
 void any_rows(FloatKind t, const void* x, int64_t x_step, void* y, int64_t y_step, int64_t count, int64_t n, float* scratch,
               bool logarithm) {
   with_float_type(t, [&]<class H>(const H*) {
-    (logarithm ? rows<true, H> : rows<false, H>)(static_cast<const H*>(x), x_step, static_cast<H*>(y), y_step, count, n, scratch);
+    const auto of_rows = n < lanes && count > 1 ? (logarithm ? short_rows<true, H> : short_rows<false, H>)
+                                                : (logarithm ? rows<true, H> : rows<false, H>);
+    of_rows(static_cast<const H*>(x), x_step, static_cast<H*>(y), y_step, count, n, scratch);
   });
 }
 

@@ -105,7 +105,7 @@ void extremes(const float* row, int64_t n, float* smallest, float* largest) {
   for (; i + 4 * lanes <= n; i += 4 * lanes)
     for (int u = 0; u < 4; ++u) take(load(row + i + u * lanes), u);
   for (; i + lanes <= n; i += lanes) take(load(row + i), 0);
-  for (; i < n; ++i) take(splat(row[i]), 1);
+  if (i < n) take(first_or(load_first(row + i, n - i), n - i, splat(row[i])), 1);
   float lows[lanes], highs[lanes];
   store(lows, raw_min(raw_min(low[0], low[1]), raw_min(low[2], low[3])));
   store(highs, raw_max(raw_max(high[0], high[1]), raw_max(high[2], high[3])));

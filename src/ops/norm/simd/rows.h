@@ -29,3 +29,6 @@ const ops::NormRows& norm_rows();
 namespace smelt::avx2 {
 const ops::NormRows& norm_rows();
 }
+namespace smelt::avx512 {
+const ops::NormRows& norm_rows();
+}

@@ -86,7 +86,28 @@ template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E
   return across<Place>(found, nearer)[0];
 }
 
+/// Of few elements: one by one, without moves between lanes.
+template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_short_row(const E* x, int64_t n) {
+  E best = x[0];
+  int64_t at = 0;
+  for (int64_t k = 1; k < n; ++k) {
+    const E v = x[k];
+    bool found = last ? (largest ? v >= best : v <= best) : (largest ? v > best : v < best);
+    if constexpr (std::is_floating_point_v<E>) found = last ? found || v != v : (found || v != v) && best == best;
+    best = found ? v : best;
+    at = found ? k : at;
+  }
+  return at;
+}
+
 template <class E, bool largest, bool last> void arg_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
+  constexpr int64_t few = 8;
+  if constexpr (!is_half<E>) {
+    if (n <= few) {
+      for (int64_t r = 0; r < rows; ++r) y[r] = arg_short_row<E, largest, last>(x + r * n, n);
+      return;
+    }
+  }
   for (int64_t r = 0; r < rows; ++r) y[r] = arg_row<E, largest, last>(x + r * n, n);
 }
 

@@ -49,7 +49,7 @@ template <class W> class BatchNormKernel final : public Kernel {
   }
 
  private:
-  static constexpr int64_t short_plane = 32;
+  static constexpr int64_t short_plane = 8;
 
   void run_planes(const Buffers& b, const W* factors, const W* biases, const W* means) const {
     const auto* x = static_cast<const W*>(b.inputs[0]);

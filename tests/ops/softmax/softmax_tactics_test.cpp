@@ -39,6 +39,12 @@ TEST(SoftmaxTactics, take_rows_of_every_length_around_a_register) {
       for (int64_t width = 1; width <= 35; ++width) agrees(op, type, {3, 5, width}, -1, 13);
 }
 
+TEST(SoftmaxTactics, take_many_short_rows) {
+  for (const char* op : {"Softmax", "LogSoftmax"})
+    for (DType type : {DType::f32, DType::f16, DType::bf16})
+      for (int64_t width = 1; width <= 17; ++width) agrees(op, type, {77, width}, -1, 13);
+}
+
 TEST(SoftmaxTactics, take_columns_of_every_number_around_a_register) {
   for (int64_t columns = 2; columns <= 70; columns += 3) agrees("LogSoftmax", DType::f32, {2, 6, columns}, 1, 13);
 }

@@ -88,8 +88,7 @@ void offer_indirect(const Request& r, Offer& offer) {
   // One Zen 3 core at 3.2 GHz, measured: 93 GFLOP/s, and 12 GB/s of B from memory where few rows reuse it.
   constexpr double bytes_per_us = 12e3;
   const double flops_per_us = 93e3 * igemm::rate();
-  const double compute = p.flops() / flops_per_us,
-               memory = 4.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
+  const double compute = p.flops() * igemm::padding(p.n) / flops_per_us, memory = igemm::moved(p.m, p.n, p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "packed", 2 + std::max(compute, memory) / r.threads,
                               [product = r.product, epilogue = r.epilogue, threads = r.threads] {
                                 return std::make_unique<IndirectProduct>(product, epilogue, threads);

@@ -132,11 +132,13 @@ void offer_indirect_packed_in_run(const Request& r, Offer& offer) {
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz, measured: 80 GFLOP/s. On a Xeon an element of a right operand takes half a nanosecond, of a transposed left
   // one, whose rows are a power of two apart, four.
-  constexpr double packed_per_us = 2e3, turned_per_us = 250;
+  constexpr double packed_per_us = 2e3, turned_per_us = 250, bytes_per_us = 12e3;
   const double flops_per_us = 80e3 * igemm::rate();
   const double packed = static_cast<double>(p.batch() * p.k) * static_cast<double>(p.n) / packed_per_us;
   const double turned = p.a_columns ? static_cast<double>(p.batch() * p.k) * static_cast<double>(p.m) / turned_per_us : 0;
-  offer.candidates.push_back({"avx2", "packed in the run", 3 + (p.flops() / flops_per_us + packed + turned) / r.threads,
+  const double compute = p.flops() * igemm::padding(p.n) / flops_per_us,
+               memory = static_cast<double>(p.batch()) * igemm::moved(p.m, p.n, p.k) / bytes_per_us;
+  offer.candidates.push_back({"avx2", "packed in the run", 3 + (std::max(compute, memory) + packed + turned) / r.threads,
                               [product = r.product, epilogue = r.epilogue, threads = r.threads] {
                                 return std::make_unique<ComputedProduct>(product, epilogue, threads);
                               }});

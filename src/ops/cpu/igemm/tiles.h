@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "expr/simd/isa.h"
+#include "ops/cpu/igemm/igemm.h"
 #include "ops/cpu/igemm/simd/tile.h"
 
 namespace smelt::ops::igemm {
@@ -22,6 +23,10 @@ inline Tiles pair_tiles() { return {avx2::pair_table(), has_wide_tiles() ? &avx5
 
 /// How many times AVX2's rate the tiles of floats have here, of a whole product; for estimates.
 inline double rate() { return has_wide_tiles() ? 1.6 : 1; }
+/// How many times the work of n columns its panels take.
+inline double padding(int64_t n) { return n == 0 ? 1 : static_cast<double>(packed_columns(n)) / static_cast<double>(n); }
+/// Bytes of a product's two operands and its result, in f32.
+inline double moved(int64_t m, int64_t n, int64_t k) { return 4.0 * static_cast<double>(m * k + n * k + m * n); }
 
 /// Where the rows of a tile lie.
 struct TileRows {

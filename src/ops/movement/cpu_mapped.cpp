@@ -1,5 +1,6 @@
 // Moves by mapped axes on the processor: Pad in every mode, CenterCropPad and nearest Resize, in any rank and of any whole number
-// of bytes. The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled.
+// of bytes. The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled; where runs are short, a
+// list of places. A row of the same elements as the one before it is a copy of that.
 #include <algorithm>
 #include <cstring>
 
@@ -12,6 +13,7 @@
 namespace smelt::ops {
 namespace {
 
+constexpr int64_t short_run = 8;             // elements; a call for such a run takes longer than looking up the place of each
 constexpr int64_t most_run_bytes = 1 << 16;  // a longer one is cut, so that threads can share a single row
 
 /// Elements of y that lie side by side.
@@ -59,6 +61,14 @@ class MappedKernel final : public Kernel {
     const MappedAxis inner = merged.axes.back();
     merged.axes.pop_back();
     runs_ = runs_of(inner, merged.width, std::max<int64_t>(1, most_run_bytes / size_));
+    const int64_t elements_of_row = inner.extent * merged.width;
+    const bool side_by_side = inner.to == merged.width && std::ranges::none_of(runs_, &Run::outside);
+    if (side_by_side && elements_of_row < short_run * static_cast<int64_t>(runs_.size()) &&
+        elements_of_row <= most_run_bytes / size_) {
+      places_.resize(static_cast<size_t>(elements_of_row));
+      for (const Run& r : runs_)
+        for (int64_t i = 0; i < r.count; ++i) places_[static_cast<size_t>(r.to + i)] = r.from + i * r.step;
+    }
     axes_ = std::move(merged.axes);
     for (const MappedAxis& a : axes_) rows_ *= a.extent;
     threads_ = useful_threads(threads, 2 * elements(b.outputs[0].shape) * size_);
@@ -80,8 +90,9 @@ class MappedKernel final : public Kernel {
     T* y = static_cast<T*>(b.outputs[0]);
     T outside;
     std::memcpy(&outside, fill, sizeof outside);
-    const auto per_row = static_cast<int64_t>(runs_.size());
+    const int64_t per_row = places_.empty() ? static_cast<int64_t>(runs_.size()) : 1;
     parallel(threads_, rows_ * per_row, 1, [&](int64_t begin, int64_t end, int) {
+      const T *source = nullptr, *written = nullptr;  // of the row before
       while (begin < end) {
         const int64_t row = begin / per_row, first = begin % per_row, last = std::min(per_row, first + end - begin);
         int64_t from = 0, to = 0, rest = row;
@@ -94,8 +105,17 @@ class MappedKernel final : public Kernel {
           from += place * axis.from;
           inside = inside && place >= 0;
         }
-        for (int64_t r = first; r < last; ++r) copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
         begin += last - first;
+        if (places_.empty() || !inside) {
+          for (int64_t r = first; r < last && places_.empty(); ++r)
+            copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
+          std::fill_n(y + to, places_.size(), outside);
+        } else if (source == x + from) {
+          std::memcpy(y + to, written, places_.size() * sizeof(T));
+        } else {
+          for (size_t i = 0; i < places_.size(); ++i) y[to + static_cast<int64_t>(i)] = x[from + places_[i]];
+          source = x + from, written = y + to;
+        }
       }
     });
   }
@@ -118,6 +138,7 @@ class MappedKernel final : public Kernel {
   bool computed_fill_;
   std::vector<MappedAxis> axes_;  // the outer ones
   std::vector<Run> runs_;
+  std::vector<int64_t> places_;  // of a row's elements in x, in place of runs
   int threads_ = 1;
 };
 

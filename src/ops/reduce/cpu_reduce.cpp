@@ -97,6 +97,7 @@ class ReduceKernel final : public Kernel {
     if (nest_.inner_reduced) at_once_ = std::min(at_once_, rows_at_once);
     threads_ = useful_threads(threads, nest_.count * nest_.kept * (1 + evaluator().loops()));
     parts_ = parts();
+    small_ = is_small();
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
     thread_bytes_ = tables_ + aligned(capacity_ * element_) + aligned(evaluator().scratch());
     const BoundTensor reduced = reduced_tensor(b);
@@ -200,6 +201,7 @@ class ReduceKernel final : public Kernel {
     scratch += part_bytes();
     const int64_t units = nest_.outer_kept * chunks_;
     parallel(threads_, units * parts_, 1, [&](int64_t begin, int64_t end, int thread) {
+      if (small_) return fold_small(static_cast<const T*>(b.inputs[0]), begin, end, to);
       char* own = scratch + thread * thread_bytes_;
       const Own<T> memory{reinterpret_cast<expr::Operand*>(own), reinterpret_cast<T*>(own + tables_),
                           own + thread_bytes_ - aligned(evaluator().scratch())};
@@ -251,6 +253,49 @@ class ReduceKernel final : public Kernel {
     if (parts_ == 1) finish(results + kept, n);
   }
 
+  /// Whether a few lines of a few elements make as many results, which begin equally far apart.
+  bool is_small() const {
+    constexpr int64_t most_elements = 16, most = 128;
+    return direct_ && parts_ == 1 && nest_.extents.size() == 3 && !nest_.reduced[0] && nest_.reduced[1] && !nest_.reduced[2] &&
+           nest_.inner() <= most_elements && nest_.inner() * nest_.count <= most;
+  }
+
+  /// A NaN wins, without a branch for each element.
+  template <bool largest, class T> static T extreme_of(const T* x, int64_t step, int64_t n) {
+    T total = x[0];
+    bool odd = total != total;
+    for (int64_t r = 1; r < n; ++r) {
+      const T v = x[r * step];
+      odd |= v != v;
+      total = (largest ? v > total : v < total) ? v : total;
+    }
+    return odd ? std::numeric_limits<T>::quiet_NaN() : total;
+  }
+
+  template <class T> void fold_small(const T* x, int64_t begin, int64_t end, T* results) const {
+    const int64_t n = nest_.inner(), lines = nest_.count, around = nest_.strides[0][0], step = nest_.strides[0][1];
+    const auto each = [&](auto result_of) {
+      for (int64_t k = begin; k < end; ++k)
+        for (int64_t i = 0; i < n; ++i) results[k * n + i] = result_of(x + k * around + i);
+    };
+    const auto fold = [&](Fold f, auto value) {
+      each([&](const T* from) {
+        T total = value(from[0]);
+        for (int64_t r = 1; r < lines; ++r) total = joined(f, total, value(from[r * step]));
+        return total;
+      });
+    };
+    const auto itself = [](T v) { return v; };
+    switch (fold_) {
+      case Fold::sum: fold(Fold::sum, itself); break;
+      case Fold::product: fold(Fold::product, itself); break;
+      case Fold::squares: fold(Fold::sum, [](T v) { return joined(Fold::product, v, v); }); break;
+      case Fold::max: each([&](const T* from) { return extreme_of<true>(from, step, lines); }); break;
+      case Fold::min: each([&](const T* from) { return extreme_of<false>(from, step, lines); });
+    }
+    finish(results + begin * n, (end - begin) * n);
+  }
+
   template <class T>
   void fold_lines(const Buffers& b, int64_t part, int64_t kept, int64_t from, T* results, const Own<T>& own) const {
     const int64_t n = std::min(column_chunk, nest_.inner() - from), around = nest_.around(true),
@@ -281,6 +326,7 @@ class ReduceKernel final : public Kernel {
   int64_t element_;
   FoldNest nest_;
   bool direct_ = false;  // the program is its operand, whose elements lie side by side
+  bool small_ = false;
   int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
   int threads_ = 1;
   std::optional<expr::Evaluator> evaluator_;

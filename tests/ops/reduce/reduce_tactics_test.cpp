@@ -46,6 +46,21 @@ TEST(ReduceTactics, fold_every_type_over_any_axes) {
   }
 }
 
+TEST(ReduceTactics, fold_few_lines_of_few_elements) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2", "ReduceProd"}) {
+    for (const Shape& shape : {Shape{301, 2, 7}, Shape{77, 8, 16}, Shape{40, 9, 3}, Shape{5, 1, 2}}) {
+      for (DType type : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+        Trial t = trial(op, type, shape);
+        if (t.node.op == "ReduceProd" && is_float(type)) t.inputs[0] = random_tensor(type, shape, 5, 0.9, 1.1);
+        if (type == DType::f32 && std::string(op) == "ReduceMax")
+          t.inputs[0].data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+        t.add(ints({1}), true);
+        agrees(std::move(t), tolerance(type) * 4);
+      }
+    }
+  }
+}
+
 TEST(ReduceTactics, gather_rows_that_are_short) {
   for (const char* op : {"ReduceSumSquare", "ReduceMax", "ReduceL2"}) {
     for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{3}, {2, 3}, {0, 3}, {1, 3}, {0, 2, 3}}) {

@@ -50,10 +50,10 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
   T at[N];
 };
 
-/// A vector as words, where it has whole ones: bytes that are copied one by one stay apart.
+/// A vector of bytes as words, where it has whole ones: bytes that are copied one by one stay apart in registers.
 template <class V> struct Words { using Type = V; };
-template <class T, int N> requires(sizeof(T) < 4 && sizeof(T) * N % 4 == 0) struct Words<Vector<T, N>> {
-  using Type = Vector<u32, sizeof(T) * N / 4>;
+template <class T, int N> requires(sizeof(T) == 1 && N % 4 == 0) struct Words<Vector<T, N>> {
+  using Type = Vector<u32, N / 4>;
 };
 template <class V> struct Words<V&> : Words<V> {};
 template <class V> using WordsOf = typename Words<V>::Type;

@@ -42,8 +42,8 @@ constexpr double long_pair_ms = 100;  // longer runs depend little on where memo
 /// Whole runs by the host's clock, after some that bring it back into place: a recording's first launches behind another's, and
 /// behind steps that were launched one by one, take longer.
 void time_runs(Execution& execution, std::vector<double>& us) {
-  constexpr int warm = 3, times = 5;
-  for (int i = 0; i < warm + times; ++i) {
+  constexpr size_t warm = 3;
+  for (size_t i = 0; i < warm + CopiedRuns::in_round; ++i) {
     const auto t = Clock::now();
     execution.run();
     if (i >= warm) us.push_back(1e3 * ms_between(t, Clock::now()));
@@ -88,6 +88,14 @@ BenchResult bench(const MakeExecution& before, const MakeExecution& after, const
   r.after.ms = summarize(r.after.samples_ms);
   r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms, ends);
   return r;
+}
+
+double CopiedRuns::saved_us() const {
+  const std::span<const double> host(host_us), there(there_us);
+  std::vector<double> rounds;
+  for (size_t i = 0; i + in_round <= std::min(host.size(), there.size()); i += in_round)
+    rounds.push_back(median(host.subspan(i, in_round)) - median(there.subspan(i, in_round)));
+  return median(rounds);
 }
 
 CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds) {

@@ -38,7 +38,10 @@ inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 /// Runs of two executions of a GPU's plan by the host's clock, in turn: bound to inputs in the host's memory, and on the GPU. Of
 /// short runs there are many, over half a second; at least one round of each, and at most so many seconds.
 struct CopiedRuns {
+  static constexpr size_t in_round = 5;  // runs of each side, one after the other
   std::vector<double> host_us, there_us;
+  /// Microseconds by which a run on the GPU is shorter: the median of what rounds say, as both sides of a round meet the machine alike.
+  double saved_us() const;
 };
 CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds);
 

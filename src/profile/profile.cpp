@@ -240,7 +240,6 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
 void profile_copies(Profile& p, Execution& there, Execution& host, const ProfileOptions& options) {
   if (!there.on_gpu()) return;
   const CopiedRuns whole = time_copied_runs(host, there, options.max_seconds / 4);
-  p.device_latency_us = median(whole.there_us);
   std::vector<double> sums;
   HostRun run;
   host.run_profiled(run.steps, &run.copies);
@@ -254,6 +253,7 @@ void profile_copies(Profile& p, Execution& there, Execution& host, const Profile
     runs.push_back(run);
   }
   p.host_latency_us = summarize(whole.host_us);
+  p.device_latency_us = p.host_latency_us.median - whole.saved_us();
   p.host_run = runs[middle_of(sums)];
   std::vector<double> samples;
   for (size_t c = 0; c < p.host_run.copies.size(); ++c) {

@@ -67,8 +67,7 @@ double early_part(const Plan& plan) {
 double saved_on_gpu_us(const Prepared& p) {
   const auto host = p.plan->execution();
   host->bind(p.inputs);
-  const profile::CopiedRuns t = profile::time_copied_runs(*host, *p.execution, 5);
-  return profile::median(t.host_us) - profile::median(t.there_us);
+  return profile::time_copied_runs(*host, *p.execution, 5).saved_us();
 }
 
 void look(profile::Advice& a, const profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized, WhatIf how) {

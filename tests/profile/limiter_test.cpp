@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "profile/advice.h"
+#include "profile/bench.h"
 #include "profile/fill.h"
 #include "profile/others.h"
 
@@ -155,6 +156,16 @@ TEST(Advice, on_a_gpu_is_tf32_too_where_products_are_in_f32) {
   EXPECT_NEAR(advice_with(all, "--precision tf32")->us, 6000, 1) << "the product at half the rate of 16 bits; the sum stays";
   EXPECT_EQ(advice_with(all, "--precision tf32")->option, "--precision tf32");
   EXPECT_FALSE(advice_with(advise(p, {.on_gpu = false, .tuning_level = 1}), "tf32"));
+}
+
+TEST(Advice, of_copies_is_told_from_runs_that_are_neighbours) {
+  CopiedRuns t;  // the machine becomes slower by 1 us a run; copies take 10, and in one round 60
+  for (int round = 0; round < 9; ++round) {
+    const double copies = round == 4 ? 60 : 10;
+    for (int i = 0; i < 5; ++i) t.host_us.push_back(1000 + 10 * round + i + copies);
+    for (int i = 5; i < 10; ++i) t.there_us.push_back(1000 + 10 * round + i);
+  }
+  EXPECT_NEAR(t.saved_us(), 5, 1e-9) << "the runs of a round are five apart";
 }
 
 TEST(Advice, of_copies_is_what_runs_without_them_take_less) {

@@ -41,25 +41,27 @@ BlockedViews views_of(const BoundNode& b) {
   return v;
 }
 
-/// QuantizeLinear of f32 to bytes whose scale and zero point are those of a whole row: those of the tensor, of a channel or of a block.
-class QuantizeRowsKernel final : public Kernel {
+/// QuantizeLinear of f32 to bytes, or DequantizeLinear of bytes to f32, whose scale and zero point are those of a whole row: those of
+/// the tensor, of a channel or of a block.
+class LinearRowsKernel final : public Kernel {
  public:
   /// Elements in a row; 0 where the kernel does not take it.
   static int64_t row_of(const BoundNode& b, const BlockedViews& v) {
-    if (b.node->op != "QuantizeLinear" || simd::best() != simd::Isa::avx2 || b.inputs[0].type != DType::f32 ||
-        b.inputs[1].type != DType::f32 || !is_byte(b.outputs[0].type) || v.dense != strides(v.shape) ||
-        memory_strides(b.outputs[0]) != memory_strides(b.inputs[0]) || v.shape.size() > 8)
+    const DType floats = quantizes(b) ? b.inputs[0].type : b.outputs[0].type;
+    if (simd::best() != simd::Isa::avx2 || b.inputs[1].type != DType::f32 || floats != DType::f32 || !is_byte(bytes_of(b)) ||
+        v.dense != strides(v.shape) || memory_strides(b.outputs[0]) != memory_strides(b.inputs[0]) || v.shape.size() > 8)
       return 0;
     int64_t row = 1;
     for (size_t a = v.shape.size(); a > 0 && (v.scale[a - 1] == 0 || v.shape[a - 1] == 1); --a) row *= v.shape[a - 1];
     return row < 16 && row < elements(v.shape) ? 0 : row;
   }
 
-  QuantizeRowsKernel(const BoundNode& b, const BlockedViews& v, int64_t row, int threads)
+  LinearRowsKernel(const BoundNode& b, const BlockedViews& v, int64_t row, int threads)
       : count_(elements(v.shape)),
         row_(row),
-        range_(int_range(b.outputs[0].type)),
-        is_signed_(b.outputs[0].type == DType::i8),
+        range_(int_range(bytes_of(b))),
+        quantizes_(quantizes(b)),
+        is_signed_(bytes_of(b) == DType::i8),
         has_zero_(b.has(2)),
         threads_(useful_threads(threads, count_ / 2)) {
     Shape extents, steps;
@@ -69,20 +71,29 @@ class QuantizeRowsKernel final : public Kernel {
   }
 
   void run(const Buffers& b) override {
-    const auto *x = static_cast<const float*>(b.inputs[0]), *scales = static_cast<const float*>(b.inputs[1]);
+    const auto* scales = static_cast<const float*>(b.inputs[1]);
     const auto* zeros = has_zero_ ? static_cast<const uint8_t*>(b.inputs[2]) : nullptr;
-    auto* y = static_cast<uint8_t*>(b.outputs[0]);
+    const integer::RowFunctions& rows = avx2::integer_rows();
+    const auto dequantize = is_signed_ ? rows.dequantize_i8 : rows.dequantize_u8;
     parallel(threads_, count_, row_ <= 4096 ? row_ : 64, [&](int64_t begin, int64_t end, int) {
       while (begin < end) {
         const int64_t at = parameters_.offset(begin / row_), n = std::min(row_ - begin % row_, end - begin);
         const int32_t zero = !zeros ? 0 : is_signed_ ? static_cast<int8_t>(zeros[at]) : zeros[at];
-        quantize(x + begin, n, scales[at], zero, y + begin);
+        if (quantizes_)
+          quantize(static_cast<const float*>(b.inputs[0]) + begin, n, scales[at], zero,
+                   static_cast<uint8_t*>(b.outputs[0]) + begin);
+        else
+          dequantize(static_cast<float*>(b.outputs[0]) + begin, static_cast<const uint8_t*>(b.inputs[0]) + begin, n, zero,
+                     scales[at]);
         begin += n;
       }
     });
   }
 
  private:
+  static bool quantizes(const BoundNode& b) { return b.node->op == "QuantizeLinear"; }
+  static DType bytes_of(const BoundNode& b) { return quantizes(b) ? b.outputs[0].type : b.inputs[0].type; }
+
   void quantize(const float* x, int64_t n, float scale, int32_t zero, uint8_t* y) const {
     if (!(scale > 1e-30f && scale < 1e30f)) {  // a quotient of other scales may be no number
       for (int64_t i = 0; i < n; ++i) y[i] = static_cast<uint8_t>(saturate(x[i] / scale, zero, range_));
@@ -99,7 +110,7 @@ class QuantizeRowsKernel final : public Kernel {
 
   int64_t count_, row_;
   IntRange range_;
-  bool is_signed_, has_zero_;
+  bool quantizes_, is_signed_, has_zero_;
   int threads_;
   igemm::RowMap parameters_;  // of the rows
 };
@@ -135,10 +146,10 @@ void offer_linear_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
   const auto program = program_of(plain);
   if (!program) return offer.refuse("cpu", Reason::wrong_type, "the expression language has no program for its types");
   const BlockedViews v = views_of(b);
-  if (const int64_t row = QuantizeRowsKernel::row_of(b, v); row > 0) {
+  if (const int64_t row = LinearRowsKernel::row_of(b, v); row > 0) {
     offer.candidates.push_back(
         {"cpu", "", 1 + static_cast<double>(elements(v.shape)) / 2e3 / machine.threads,
-         [b, v, row, threads = machine.threads] { return std::make_unique<QuantizeRowsKernel>(b, v, row, threads); }});
+         [b, v, row, threads = machine.threads] { return std::make_unique<LinearRowsKernel>(b, v, row, threads); }});
     return;
   }
   PointwiseProblem p{*program, v.shape};

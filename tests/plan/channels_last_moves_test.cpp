@@ -237,7 +237,7 @@ Graph random_images(unsigned seed) {
         if (r > 0 && extent > 1) pool.push_back(n.slice(x, axis, 1, extent, 1 + pick(2)));
         break;
       case 10: {
-        const auto& y = pool[static_cast<size_t>(pick(static_cast<int64_t>(pool.size())))];
+        const Images::Item y = pool[static_cast<size_t>(pick(static_cast<int64_t>(pool.size())))];
         if (y.shape == x.shape) pool.push_back(n.make("Add", {x.v, y.v}, x.shape));
         if (y.shape != x.shape || r == 0 || elements(x.shape) > 20000) break;
         Shape both = x.shape;

@@ -11,9 +11,12 @@ using Json = nlohmann::ordered_json;
 /// A number (null where a column of numbers has none, and where it is not finite), true or false, an array, or text.
 Json to_json(const Cell& c, Unit column) {
   const Unit unit = c.unit.value_or(column);
-  const bool whole = c.whole || unit == Unit::count || unit == Unit::bytes || unit == Unit::flops;
+  const bool few = unit == Unit::count && c.number < 10;  // half a call, a request in six seconds: no whole number tells it
+  const bool whole = c.whole || (unit == Unit::count && !few) || unit == Unit::bytes || unit == Unit::flops;
   switch (c.kind) {
-    case Cell::Kind::number: return whole && std::isfinite(c.number) ? Json(std::llround(c.number)) : Json(c.number);
+    case Cell::Kind::number:
+      return (whole || (few && c.number == std::floor(c.number))) && std::isfinite(c.number) ? Json(std::llround(c.number))
+                                                                                             : Json(c.number);
     case Cell::Kind::flag: return c.number != 0;
     case Cell::Kind::list: {
       Json list = Json::array();

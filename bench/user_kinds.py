@@ -6,8 +6,8 @@ usage: PYTHONPATH=LIBRARIES .venv/bin/python bench/user_kinds.py FOLDER [NAME]..
        PYTHONPATH=build/python .venv/bin/python bench/user_models.py --models FOLDER/*.onnx --engines smelt onnxruntime
 
 LIBRARIES: as bench/new_exporter.py's, and scikit-learn, scipy, joblib, threadpoolctl, skl2onnx. NAME: odd.resnet18, table.forest,
-…; without any: all. Each becomes FOLDER/NAME.onnx with its .inputs.npz; one that is there is kept. What a library cannot export in
-120 s is said and left out.
+…; without any: all. Each becomes FOLDER/NAME.onnx with its .inputs.npz; one that is there is kept. What a library cannot export
+in 120 s is said and left out.
 """
 import pathlib
 import sys

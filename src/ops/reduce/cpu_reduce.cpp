@@ -162,7 +162,7 @@ class ReduceKernel final : public Kernel {
     std::vector<Shape> views = {broadcast_strides(reduced, y.shape.size())};
     for (size_t i = p_.inputs_before; i < p_.inputs; ++i) views.push_back(broadcast_strides(b.inputs[i], y.shape.size()));
     views.push_back(memory_strides(y));
-    post_.emplace(*p_.post, y.shape, views, threads);
+    post_.emplace(value_of(p_.post, "what comes after a reduction"), y.shape, views, threads);
   }
 
   bool splits_rows() const { return nest_.inner_reduced && nest_.outer_reduced == 1; }

@@ -200,11 +200,10 @@ struct Profile {
   OtherWork others;
   std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
-  std::vector<CopyRow> copies;  // in the order of a run; empty without CUPTI
-  Summary host_latency_us;      // unprofiled runs from and to the host's memory, by the host's clock
-  double device_latency_us =
-      0;             // of runs on the GPU by that clock, one at a time: that median, less what neighbouring runs differ by
-  HostRun host_run;  // the profiled one with the median time of copies
+  std::vector<CopyRow> copies;   // in the order of a run; empty without CUPTI
+  Summary host_latency_us;       // unprofiled runs from and to the host's memory, by the host's clock
+  double device_latency_us = 0;  // of runs on the GPU, one at a time: that median, less what neighbouring runs differ by
+  HostRun host_run;              // the profiled one with the median time of copies
 };
 
 /// Who counts a GPU's kernels: "CUPTI".

@@ -60,7 +60,8 @@ std::vector<HopperAttentionTile> hopper_attention_tiles(const AttentionShape& s,
   // One group, and several blocks a multiprocessor, where rows are few or lengths short; else groups that share keys.
   constexpr std::pair<int64_t, int64_t> shapes[] = {{1, 64}, {1, 80}, {1, 128}, {2, 128}, {2, 160}, {3, 96}, {3, 128}};
   std::vector<HopperAttentionTile> list;
-  for (const auto& [groups, most] : shapes) {
+  for (const auto& shape : shapes) {
+    const int64_t groups = shape.first, most = shape.second;
     if (groups > 1 && 64 * (groups - 1) >= s.queries) continue;  // a group would have no rows
     HopperAttentionTile t{.groups = groups};
     const auto fits = [&] {

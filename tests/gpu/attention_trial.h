@@ -41,6 +41,25 @@ inline Trial trial(const Case& c, uint32_t seed = 1) {
   return t;
 }
 
+/// Two of four heads share keys, and all of a row's heads lie beside each other.
+inline Trial heads_beside_each_other(int64_t queries) {
+  constexpr int64_t keys = 130, depth = 40;
+  Trial t = trial({.batch = 2, .heads = 4, .kv_heads = 2, .queries = queries, .keys = keys, .depth = depth});
+  const auto beside = [](int64_t heads, int64_t length) { return Shape{length * heads * depth, depth, heads * depth, 1}; };
+  t.bound.inputs[0].strides = beside(4, queries);
+  t.bound.inputs[1].strides = t.bound.inputs[2].strides = beside(2, keys);
+  t.bound.outputs[0].strides = beside(4, queries);
+  return t;
+}
+
+/// Of one tensor [batch, length, 3, heads, depth].
+inline Trial packed(int64_t length) {
+  constexpr int64_t heads = 4, depth = 72;
+  Trial t = trial({.batch = 2, .heads = heads, .kv_heads = heads, .queries = length, .keys = length, .depth = depth});
+  for (size_t i = 0; i < 3; ++i) t.bound.inputs[i].strides = {length * 3 * heads * depth, depth, 3 * heads * depth, 1};
+  return t;
+}
+
 // Weights are rounded to the type before they meet the values: one rounding more than the reference has.
 inline double tolerance(DType t) {
   return t == DType::f64 ? 1e-12 : t == DType::f32 ? 5e-6 : t == DType::f16 ? 1.0 / 512 : 1.0 / 64;

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "kernels/gemm/gemm.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_configs.h"
 #include "ops/matmul/cuda_offer.h"
@@ -15,10 +14,8 @@ namespace {
 using Unit = CudaConfig::Unit;
 using Args = kernels::GemmArgs<void, void, void>;
 
-Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
-
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
-  const Views batches = batch_views(p);
+  const Views batches = p.batch_views();
   const KernelEntry gemm{"gemm", "Tile::threads",
                          fmt::format("BatchedGemmArgs<Tile::A, Tile::B, Tile::Sum, {}>", batches.extents.size()),
                          fmt::format("gemm_block<Tile, {}>", c.splits > 1)};
@@ -30,16 +27,7 @@ std::string source_of(const CudaProblem& p, const CudaConfig& c) {
 /// All but the addresses.
 Args arguments(const CudaProblem& p, const CudaConfig& c) {
   const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
-  Args args{};
-  args.a_row = p.a.outer;
-  args.a_k = p.a.k;
-  args.b_k = p.b.k;
-  args.b_column = p.b.outer;
-  args.m = static_cast<uint32_t>(p.m);
-  args.n = static_cast<uint32_t>(p.n);
-  args.k = static_cast<uint32_t>(p.k);
-  args.tiles_m = static_cast<uint32_t>((p.m + c.tile_m - 1) / c.tile_m);
-  args.tiles_n = static_cast<uint32_t>((p.n + c.tile_n - 1) / c.tile_n);
+  Args args = p.gemm_args(c.tile_m, c.tile_n);
   args.split_k = static_cast<uint32_t>((steps + c.splits - 1) / c.splits * c.tile_k);
   return args;
 }
@@ -58,7 +46,7 @@ class CudaProduct final : public CompiledKernel {
                .block = {static_cast<unsigned>(c.threads()), 1, 1},
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
         args_(arguments(p, c)),
-        batches_(batch_views(p), 1),
+        batches_(p.batch_views(), 1),
         row_sums_(p.row_sums),
         partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
     if (c.splits > 1) arrived_ = zeroed(gpu, blocks_ * 4, "a product's split tiles");

@@ -81,6 +81,22 @@ double CudaProblem::moved_bytes() const {
   return of_a + element * depth * matrices(b) * static_cast<double>(n) + static_cast<double>(epilogue.moved_bytes()) - unwritten;
 }
 
+Views CudaProblem::batch_views() const { return in_order(batch, {a.batch, b.batch}); }
+
+kernels::GemmArgs<void, void, void> CudaProblem::gemm_args(int64_t tile_m, int64_t tile_n) const {
+  kernels::GemmArgs<void, void, void> args{};
+  args.a_row = a.outer;
+  args.a_k = a.k;
+  args.b_k = b.k;
+  args.b_column = b.outer;
+  args.m = static_cast<uint32_t>(m);
+  args.n = static_cast<uint32_t>(n);
+  args.k = static_cast<uint32_t>(k);
+  args.tiles_m = static_cast<uint32_t>((m + tile_m - 1) / tile_m);
+  args.tiles_n = static_cast<uint32_t>((n + tile_n - 1) / tile_n);
+  return args;
+}
+
 BoundTensor MatrixResult::view(const BoundTensor& t) const {
   const BoundTensor r = vector_b ? with_axis(t, 0) : t;
   return vector_a ? with_axis(r, 1) : r;

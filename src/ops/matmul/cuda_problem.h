@@ -4,8 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "kernels/gemm/gemm.h"
 #include "ops/core/key.h"
 #include "ops/cuda/epilogue.h"
+#include "ops/cuda/walk.h"
 #include "ops/matmul/problem.h"
 
 namespace smelt::ops::matmul {
@@ -63,6 +65,10 @@ struct CudaProblem : CudaGeometry {
   }
   /// a, b, operands and the result, each element once.
   double moved_bytes() const;
+  /// How a's and b's batches lie.
+  Views batch_views() const;
+  /// All but the addresses, for tiles of so many rows and columns that take all of K.
+  kernels::GemmArgs<void, void, void> gemm_args(int64_t tile_m, int64_t tile_n) const;
 };
 
 /// The problem, or why no kernel of the GPU's takes it.

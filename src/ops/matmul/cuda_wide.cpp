@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "expr/cuda.h"
-#include "kernels/gemm/gemm.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_offer.h"
 
@@ -15,10 +14,9 @@ constexpr int64_t tile = 64;
 constexpr unsigned threads = 256;
 
 int64_t tiles(int64_t extent) { return (extent + tile - 1) / tile; }
-Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
 
 std::string source_of(const CudaProblem& p) {
-  const Views batches = batch_views(p);
+  const Views batches = p.batch_views();
   const std::string_view type = expr::cuda_type(p.type);
   const KernelEntry entry{"wide", "wide_threads",
                           fmt::format("BatchedGemmArgs<{0}, {0}, {0}, {1}>", type, batches.extents.size()),
@@ -31,18 +29,9 @@ class WideCuda final : public CompiledKernel {
   WideCuda(const CudaProblem& p, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("gemm:wide {}", name(p.type)), source_of(p), {}}, "wide"),
         epilogue_(p.epilogue),
-        batches_(batch_views(p), 1) {
-    args_.a_row = p.a.outer;
-    args_.a_k = p.a.k;
-    args_.b_k = p.b.k;
-    args_.b_column = p.b.outer;
-    args_.m = static_cast<uint32_t>(p.m);
-    args_.n = static_cast<uint32_t>(p.n);
-    args_.k = static_cast<uint32_t>(p.k);
-    args_.tiles_m = static_cast<uint32_t>(tiles(p.m));
-    args_.tiles_n = static_cast<uint32_t>(tiles(p.n));
-    blocks_ = tiles(p.m) * tiles(p.n) * p.batches();
-  }
+        batches_(p.batch_views(), 1),
+        args_(p.gemm_args(tile, tile)),
+        blocks_(tiles(p.m) * tiles(p.n) * p.batches()) {}
 
   bool in_place(size_t i) const override { return i > 1 && epilogue_.in_place(i); }
 
@@ -58,8 +47,8 @@ class WideCuda final : public CompiledKernel {
  private:
   CudaEpilogue epilogue_;
   WalkArgument batches_;
-  Args args_{};
-  int64_t blocks_ = 0;
+  Args args_;
+  int64_t blocks_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
-"""What architectures.py and new_exporter.py share: models with random weights become files beside their inputs. Runs with PyTorch
-1.13 and later."""
+"""What architectures.py, new_exporter.py and user_kinds.py share: models with random weights become files beside their inputs.
+Runs with PyTorch 1.13 and later."""
+import pathlib
 import signal
+import sys
 import warnings
 
 import numpy as np
@@ -33,6 +35,15 @@ def begin():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     signal.signal(signal.SIGALRM, give_up)
+
+
+def asked_for(usage):
+    """The folder of the command line, which is made, and the set of names behind it; without a folder the usage, and the end."""
+    if len(sys.argv) < 2:
+        sys.exit(usage)
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder, set(sys.argv[2:])
 
 
 def write(path, make, inputs, by_name, export, limit_s):

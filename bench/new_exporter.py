@@ -10,8 +10,6 @@ urllib3 certifi hf-xet importlib_metadata zipp httpx, for torch 2.11. NAME: tv.r
 becomes FOLDER/NAME.onnx with its .inputs.npz; one that is there is kept. The first axis of inputs is dynamic where the model can
 be exported so. What a library cannot export in 120 s is said and left out.
 """
-import pathlib
-import sys
 
 import exports
 import torch
@@ -133,11 +131,8 @@ SOURCES = {("pt.",): modules, ("df.",): diffusers, ("hf.",): transformers, ("tv.
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
+    folder, wanted = exports.asked_for(__doc__)
     exports.begin()
-    folder, wanted = pathlib.Path(sys.argv[1]), set(sys.argv[2:])
-    folder.mkdir(parents=True, exist_ok=True)
     for prefixes, source in SOURCES.items():
         if wanted and not any(name.startswith(prefixes) for name in wanted):
             continue   # nor are its libraries imported

@@ -9,8 +9,6 @@ LIBRARIES: as bench/new_exporter.py's, and scikit-learn, scipy, joblib, threadpo
 …; without any: all. Each becomes FOLDER/NAME.onnx with its .inputs.npz; one that is there is kept. What a library cannot export
 in 120 s is said and left out.
 """
-import pathlib
-import sys
 
 import exports
 import numpy as np
@@ -409,11 +407,8 @@ def tables(folder, wanted):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
+    folder, wanted = exports.asked_for(__doc__)
     exports.begin()
-    folder, wanted = pathlib.Path(sys.argv[1]), set(sys.argv[2:])
-    folder.mkdir(parents=True, exist_ok=True)
     for source in (own, odd_sizes, detectors, latents, codecs):
         try:
             for name, make, inputs in source():

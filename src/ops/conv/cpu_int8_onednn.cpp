@@ -72,19 +72,22 @@ memory::dims weight_dims(const Problem& p) {
   return dims;
 }
 
-std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads, const Offer& offer) {
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads, Offer& offer) {
   const Threads scope(threads);
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return onednn::implementations(dnnl::convolution_forward::primitive_desc(
-                                     onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-                                     channels_last(x, r.type), onednn::any_layout(weight_dims(p), DType::i8),
-                                     channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32), p.stride,
-                                     dilation, r.pad_begin, r.pad_end, attr),
-                                 offer);
+  auto found =
+      onednn::implementations(dnnl::convolution_forward::primitive_desc(
+                                  onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+                                  channels_last(x, r.type), onednn::any_layout(weight_dims(p), DType::i8),
+                                  channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32), p.stride, dilation,
+                                  r.pad_begin, r.pad_end, attr),
+                              offer);
+  onednn::leave_out_wrong(found, std::span(p.w).subspan(2), p.stride, offer);
+  return found;
 }
 
 class Int8Onednn final : public Kernel {

@@ -67,7 +67,7 @@ bool has_computed_bias(const BoundNode& node, const Arguments& at) { return node
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
                                             const CpuEpilogue& epilogue, const Chain& chain, bool biased, int threads,
-                                            const Offer& offer) {
+                                            Offer& offer) {
   const Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
@@ -93,6 +93,7 @@ std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor&
                                                  onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights,
                                                  bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
                                              offer);
+  onednn::leave_out_wrong(found, std::span(p.w).subspan(2), p.stride, offer);
   const auto slow = [](const onednn::Implementation& c) { return c.name.find("gemm") != std::string::npos; };
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
   if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);

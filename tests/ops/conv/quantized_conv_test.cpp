@@ -67,6 +67,14 @@ TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
   EXPECT_THAT(rejected->why.text, testing::HasSubstr("magnitudes add up to 2232000; at most 2105376"));
 }
 
+TEST(QuantizedConv, equals_the_reference_at_every_stride) {
+  for (const auto& [channels, size] : {std::pair<int64_t, int64_t>{16, 64}, {32, 32}, {160, 16}})
+    for (const int64_t stride : {2, 3, 4, 8})
+      for (const int64_t window : {1, 2, 3, 4, 8})
+        expect_exact({.x = {1, channels, size, size}, .w = {32, channels, window, window}, .strides = {stride, stride}},
+                     {"avx2"});
+}
+
 TEST(QuantizedConv, takes_groups) {
   expect_exact({{1, 12, 7, 6}, {8, 3, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});
   expect_exact({{2, 9, 5, 6}, {51, 3, 1, 2}, {0, 0, 0, 1}, {2, 1}, {1, 1}, 3}, {"avx2"});

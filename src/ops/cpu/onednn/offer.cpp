@@ -30,4 +30,19 @@ void offer_exact(Offer& offer, const WeightRange& range, const std::function<Byt
   });
 }
 
+void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,
+                     Offer& offer) {
+  constexpr int64_t widest = 3;
+  bool wrong = false;
+  for (size_t d = 0; d < strides.size(); ++d) wrong |= strides[d] > widest || (strides[d] > 1 && windows[d] % strides[d] == 0);
+  if (!wrong) return;
+  std::erase_if(found, [&](const Implementation& i) {
+    const bool amx = i.name.find("amx") != std::string::npos;
+    if (amx)
+      offer.refuse("onednn", Reason::not_exact, "{} may give wrong sums where a stride divides its window or is above {}", i.name,
+                   widest);
+    return amx;
+  });
+}
+
 }  // namespace smelt::ops::onednn

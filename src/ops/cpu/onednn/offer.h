@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/onednn/bytes.h"
@@ -29,5 +30,10 @@ struct ByteProducts {
 /// offer_found for 8-bit products: those implementations whose 32-bit sums are exact with weights of that range become
 /// candidates, the others rejections (rejects_weights, rejects_sums).
 void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask);
+
+/// Takes implementations on AMX out of `found`, and refuses them, where a stride above 1 divides its axis's window, or is above 3: sums of
+/// oneDNN 3.2 are wrong for some such convolutions (tests/ops/conv/quantized_conv_test.cpp). `windows`, `strides`: along each axis.
+void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,
+                     Offer& offer);
 
 }  // namespace smelt::ops::onednn

@@ -94,7 +94,7 @@ std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor&
                                                  bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
                                              offer);
   onednn::leave_out_wrong(found, std::span(p.w).subspan(2), p.stride, offer);
-  const auto slow = [](const onednn::Implementation& c) { return c.name.find("gemm") != std::string::npos; };
+  const auto slow = [](const onednn::Implementation& c) { return onednn::names(c.name, "gemm"); };
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
   if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);
   return found;
@@ -250,8 +250,8 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
 /// What an implementation reaches on one core: f32 with AVX2 from the machine that smelt is developed on (Zen 3, 3.2 GHz).
 double flops_per_us(std::string_view name, const Problem& p) {
   if (p.group > 1 && p.w[1] == 1) return 75e3;
-  if (name.starts_with("brg") || name.find("1x1") != std::string_view::npos) return 92e3 * onednn::rate(name);
-  return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3 * onednn::rate(name);
+  if (name.starts_with("brg") || onednn::names(name, "1x1")) return 92e3 * onednn::rate(name);
+  return onednn::names(name, "gemm") ? 35e3 : 80e3 * onednn::rate(name);
 }
 
 void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& chain, Offer& offer) {

@@ -9,8 +9,6 @@ namespace {
 
 constexpr int64_t largest_byte = 255;
 
-bool names(std::string_view implementation, std::string_view part) { return implementation.find(part) != std::string_view::npos; }
-
 }  // namespace
 
 std::optional<Refusal> rejects_weights(const WeightRange& r) {

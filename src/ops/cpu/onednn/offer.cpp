@@ -37,7 +37,7 @@ void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t
   for (size_t d = 0; d < strides.size(); ++d) wrong |= strides[d] > widest || (strides[d] > 1 && windows[d] % strides[d] == 0);
   if (!wrong) return;
   std::erase_if(found, [&](const Implementation& i) {
-    const bool amx = i.name.find("amx") != std::string::npos;
+    const bool amx = names(i.name, "amx");
     if (amx)
       offer.refuse("onednn", Reason::not_exact, "{} may give wrong sums where a stride divides its window or is above {}", i.name,
                    widest);

@@ -40,6 +40,11 @@ void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory
 /// A name for the layout of a weight's packed form, the same for equal layouts whatever problem asked for them.
 std::string form_name(const dnnl::memory::desc& desc);
 
+/// Whether an implementation's name has that part, of an instruction set or a method.
+inline bool names(std::string_view implementation, std::string_view part) {
+  return implementation.find(part) != std::string_view::npos;
+}
+
 /// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
 bool is_fast(std::string_view implementation);
 

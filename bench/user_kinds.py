@@ -416,7 +416,10 @@ def main():
                     exports.write(folder / f"{name}.onnx", make, inputs, False, program, LIMIT_S)
         except ImportError as e:
             print(f"{source.__name__}: {e}", flush=True)
-    tables(folder, wanted)
+    try:
+        tables(folder, wanted)
+    except ImportError as e:
+        print(f"tables: {e}", flush=True)
 
 
 if __name__ == "__main__":

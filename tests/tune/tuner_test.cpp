@@ -35,8 +35,10 @@ Offer offer_of(std::vector<ops::Candidate> candidates) {
   return o;
 }
 
+/// Nothing is measured again for being measured beside other work: the cores are never free.
 Tuner tuner(int level, const std::string& filter = "", std::shared_ptr<Cache> cache = Cache::in_memory()) {
-  return Tuner(ops::this_machine(1), level, TacticFilter::parse(filter), std::move(cache));
+  return Tuner(ops::this_machine(1), level, TacticFilter::parse(filter), std::move(cache), {},
+               {.cores_are_free = [] { return false; }});
 }
 
 std::string reason(const Choice& c, const std::string& tactic) {

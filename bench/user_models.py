@@ -121,9 +121,20 @@ def reference_steps(model, args):
     return kinds, sum(us for _, tactic, us in times if tactic == "reference") / total
 
 
+def started(name, model, args):
+    """The engine; None where it is ONNX Runtime and takes no such model (bfloat16, say)."""
+    try:
+        return Engine(name, model, args)
+    except RuntimeError:
+        if not name.startswith("onnxruntime"):
+            raise
+        return None
+
+
 def measure(model, args):
-    engines = [Engine(name, model, args) for name in args.engines]
-    plain = Engine("onnxruntime.plain", model, args)
+    """A row. Without ONNX Runtime, where that refuses the model, errors are those beside smelt's own steps one by one."""
+    engines = [e for name in args.engines if (e := started(name, model, args))]
+    plain = started("onnxruntime.plain", model, args) or Engine("unfused", model, args, "expected")
     expected = plain.outputs()
     plain.end()
     row = {"errors": {e.name: error(e.outputs(), expected) for e in engines}, "first_s": {e.name: e.ready for e in engines}}
@@ -144,9 +155,9 @@ def text_of(name, r):
     ms = r["ms"]
     kinds = ", ".join(f"{k} {v:.0%}" for k, v in sorted(r["reference"].items(), key=lambda x: -x[1])[:4] if v >= 0.01)
     columns = " ".join(f"{ms[e]:9.3f}" if e in ms else f"{'':9}" for e in ENGINES)
-    return (f"{name:26} {columns} {ms['smelt'] / ms.get('unfused', math.nan):8.3f} {ms['smelt'] / ms['onnxruntime']:7.3f} "
-            f"{r['errors']['smelt']:8.1e} {r['reference_share']:6.1%} {r['first_s']['smelt']:7.2f} "
-            f"{r['first_s']['onnxruntime']:6.2f}  {kinds}")
+    return (f"{name:26} {columns} {ms['smelt'] / ms.get('unfused', math.nan):8.3f} "
+            f"{ms['smelt'] / ms.get('onnxruntime', math.nan):7.3f} {r['errors']['smelt']:8.1e} {r['reference_share']:6.1%} "
+            f"{r['first_s']['smelt']:7.2f} {r['first_s'].get('onnxruntime', math.nan):6.2f}  {kinds}")
 
 
 def filled(name, folder):

@@ -21,25 +21,37 @@ namespace {
 
 constexpr int64_t positions = winograd_positions;
 
-/// G g Gᵀ of every pair of channels, packed for the tiles: 16 matrices [C, M].
+/// G g Gᵀ of a window of 3 × 3, 16 values `step` apart.
+void transform_window(const float* g, float* to, int64_t step) {
+  double half[4][3];  // G g
+  for (int x = 0; x < 3; ++x) {
+    const double sides = 0.5 * (double{g[x]} + g[6 + x]), middle = 0.5 * g[3 + x];
+    half[0][x] = g[x], half[1][x] = sides + middle, half[2][x] = sides - middle, half[3][x] = g[6 + x];
+  }
+  for (int y = 0; y < 4; ++y) {
+    const double sides = 0.5 * (half[y][0] + half[y][2]), middle = 0.5 * half[y][1];
+    float* row = to + 4 * y * step;
+    row[0] = static_cast<float>(half[y][0]), row[step] = static_cast<float>(sides + middle);
+    row[2 * step] = static_cast<float>(sides - middle), row[3 * step] = static_cast<float>(half[y][2]);
+  }
+}
+
+/// G g Gᵀ of every pair of channels, packed for the tiles: 16 matrices [C, M], a panel of columns of all of them at a time.
 Tensor transformed(const Tensor& weights, const Problem& p) {
-  const Tensor source = weights.cast(DType::f64);
+  const Tensor source = weights.cast(DType::f32);
   const int64_t channels = p.channels(), outputs = p.outputs(), one = igemm::packed_floats(channels, outputs);
-  constexpr double g[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  const int64_t panel = std::min<int64_t>(igemm::tile_columns, outputs), step = channels * panel;
   std::vector<int64_t> rows;
-  for (int64_t c = 0; c < channels; ++c) rows.push_back(c * outputs);
-  std::vector<float> matrix(static_cast<size_t>(channels * outputs));
+  for (int64_t c = 0; c < channels; ++c) rows.push_back(c * panel);
+  std::vector<float> matrices(static_cast<size_t>(positions * step));
   Tensor packed = Tensor::empty(DType::f32, {positions * one});
-  for (int64_t i = 0; i < positions; ++i) {
-    for (int64_t m = 0; m < outputs; ++m) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const double* window = source.data<double>() + (m * channels + c) * 9;
-        double sum = 0;
-        for (int64_t tap = 0; tap < 9; ++tap) sum += g[i / 4][tap / 3] * window[tap] * g[i % 4][tap % 3];
-        matrix[static_cast<size_t>(c * outputs + m)] = static_cast<float>(sum);
-      }
-    }
-    igemm::pack(packed.data<float>() + i * one, matrix.data(), rows, 1, outputs);
+  for (int64_t first = 0; first < outputs; first += panel) {
+    const int64_t columns = std::min(panel, outputs - first);
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t m = 0; m < columns; ++m)
+        transform_window(source.data<float>() + ((first + m) * channels + c) * 9, matrices.data() + c * panel + m, step);
+    for (int64_t i = 0; i < positions; ++i)
+      igemm::pack(packed.data<float>() + i * one + first * channels, matrices.data() + i * step, rows, 1, columns);
   }
   return packed;
 }

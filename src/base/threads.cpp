@@ -2,12 +2,14 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -30,11 +32,18 @@ constexpr microseconds spin_alone{1000}, spin_crowded{20};
 constexpr microseconds interruption{300};
 // For so long after an interruption the cores count as crowded.
 constexpr milliseconds crowded_for{20};
+// A helper whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a caller
+// that sleeps looks again and again.
+constexpr microseconds first_look{10}, look_asleep{1000};
+// A helper leaves its caller's core at most so often.
+constexpr milliseconds moves_apart{2};
 
 void pause() { __builtin_ia32_pause(); }
 
-void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+/// `most`: the longest sleep; 0: without end.
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value, microseconds most = microseconds(0)) {
+  const timespec limit{0, std::chrono::nanoseconds(most).count()};
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, most.count() > 0 ? &limit : nullptr, nullptr, 0);
 }
 
 /// `word` may lie in memory that is used otherwise by now: its owner then wakes for nothing.
@@ -51,6 +60,7 @@ class SpinLock {
       }
     }
   }
+  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
   void unlock() { held_.store(false, std::memory_order_release); }
 
  private:
@@ -60,6 +70,72 @@ class SpinLock {
 constexpr uint32_t caller_sleeps = 1u << 31;
 
 thread_local bool inside_region = false;
+
+/// Lets the thread run on these processors; `thread` 0 is the calling one. Where the system forbids it, it stays.
+void set_processors(pid_t thread, const cpu_set_t& which) { sched_setaffinity(thread, sizeof which, &which); }
+
+/// A thread of the process's pool, as callers see it. A caller moves one that lost its core in the midst of a piece to its own core,
+/// and sleeps: the region ends when the piece does, not when the neighbour's time slice does.
+class Helper {
+ public:
+  Helper() { pthread_getcpuclockid(pthread_self(), &clock_); }
+  Helper(const Helper&) = delete;
+
+  Helper* before = nullptr;                     // in the pool's list
+  std::atomic<const Region*> region = nullptr;  // that it has pieces of
+
+  /// Notes its processor time; stands_still() says whether that has not changed since.
+  void look() { seen_ns_.store(ran_ns(), std::memory_order_relaxed); }
+  bool stands_still() const { return ran_ns() == seen_ns_.load(std::memory_order_relaxed); }
+
+  /// To the calling thread's processor, and no other until the helper leaves it. It may have ended its piece meanwhile.
+  void bring_here() {
+    const std::unique_lock lock(moving_, std::try_to_lock);
+    if (!lock || (!is_bound_ && sched_getaffinity(id_, sizeof processors_, &processors_) != 0)) return;
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
+    is_bound_ = true;
+    set_processors(id_, here);
+  }
+
+  /// Called by the helper itself: off the core of the caller that brought it there.
+  void go_back() {
+    if (!is_bound_.load(std::memory_order_relaxed)) return;
+    const std::lock_guard lock(moving_);
+    is_bound_ = false;
+    leave_core();
+  }
+
+  /// Called by the helper itself, on its caller's core: two threads on one core do no more than one.
+  void step_aside() {
+    if (Clock::now() - left_core_ < moves_apart) return;
+    const std::lock_guard lock(moving_);
+    if (!is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
+  }
+
+ private:
+  int64_t ran_ns() const {
+    timespec t{};
+    clock_gettime(clock_, &t);
+    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+  }
+  void leave_core() {
+    cpu_set_t others = processors_;
+    CPU_CLR(static_cast<size_t>(sched_getcpu()), &others);
+    if (CPU_COUNT(&others) > 0) set_processors(0, others);  // moves it at once
+    set_processors(0, processors_);
+    left_core_ = Clock::now();
+  }
+
+  const pid_t id_ = static_cast<pid_t>(syscall(SYS_gettid));
+  clockid_t clock_ = 0;
+  std::atomic<int64_t> seen_ns_ = 0;
+  SpinLock moving_;
+  cpu_set_t processors_ = {};           // that it may run on; known while it is bound
+  std::atomic<bool> is_bound_ = false;  // to a caller's processor
+  Clock::time_point left_core_ = {};
+};
 
 std::atomic<void (*)(int)> follower{nullptr};
 
@@ -76,6 +152,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   void open(Region& r) {
     const int wanted = r.free_ = r.threads_ - 1;
+    caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
     {
       std::lock_guard lock(lock_);
       r.before_ = last_;
@@ -88,7 +165,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     }
     if (!has_helpers_) {
       const std::shared_ptr<ThreadPool> threads = threads_.lock();
-      for (int i = 0; threads && i < wanted; ++i) threads->schedule([self = shared_from_this()] { self->help(-1); });
+      for (int i = 0; threads && i < wanted; ++i) threads->schedule([self = shared_from_this()] { self->help(-1, nullptr); });
       return;
     }
     // A helper that stops to spin looks at seats_ again before it sleeps.
@@ -105,13 +182,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       (r.before_ ? r.before_->after_ : first_) = r.after_;
       (r.after_ ? r.after_->before_ : last_) = r.before_;
     }
-    const auto done = [&] { return r.inside_.load(std::memory_order_acquire) == 0; };
-    if (done() || spin_until(r.spin_, done)) return;
-    uint32_t inside = r.inside_.fetch_or(caller_sleeps) | caller_sleeps;
-    while (inside != caller_sleeps) {
-      sleep_while(r.inside_, inside);
-      inside = r.inside_.load(std::memory_order_acquire);
-    }
+    wait_for_helpers(r);
   }
 
   /// Nobody is left but the calling thread, of a process that was made by fork.
@@ -120,13 +191,61 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::construct_at(&lock_);
     first_ = last_ = nullptr;
     helpers_ = 0;
+    newest_ = nullptr;
     seats_ = spinning_ = sleeping_ = 0;
   }
 
  private:
-  /// Works on a region, if there is one; `number` prefers the same part of each. Regions are joined in the order of their opening:
-  /// the threads of oneDNN's regions may wait for each other, so that none may go without while a later one has them.
-  bool help(int number) {
+  void wait_for_helpers(Region& r) {
+    const auto done = [&] { return r.inside_.load(std::memory_order_acquire) == 0; };
+    if (done()) return;
+    if (r.spin_) {
+      const Clock::time_point start = Clock::now();
+      if (spin_for(spin_crowded, done)) return;
+      for (microseconds span = first_look; Clock::now() - start < spin_alone; span *= 2) {
+        look_at_helpers(r);
+        if (spin_for(span, done)) return;
+        if (bring_helpers(r) || crowded()) break;
+      }
+    }
+    uint32_t inside = r.inside_.fetch_or(caller_sleeps) | caller_sleeps;
+    while (inside != caller_sleeps) {
+      look_at_helpers(r);
+      sleep_while(r.inside_, inside, look_asleep);
+      inside = r.inside_.load(std::memory_order_acquire);
+      if (inside != caller_sleeps) bring_helpers(r);
+    }
+  }
+
+  template <class F> void each_helper_of(const Region& r, const F& f) {
+    for (Helper* h = newest_.load(std::memory_order_acquire); h; h = h->before)
+      if (h->region.load(std::memory_order_acquire) == &r) f(*h);
+  }
+
+  void look_at_helpers(const Region& r) {
+    each_helper_of(r, [](Helper& h) { h.look(); });
+  }
+
+  /// Those that have stood still since, to this thread's core. False where there are none.
+  bool bring_helpers(const Region& r) {
+    bool any = false;
+    each_helper_of(r, [&](Helper& h) {
+      if (!h.stands_still()) return;
+      h.bring_here();
+      any = true;
+    });
+    return any;
+  }
+
+  /// Works on a region, if there is one; `number` prefers the same part of each, `self` is null on a thread of the caller's pool.
+  /// Regions are joined in the order of their opening: the threads of oneDNN's regions may wait for each other, so that none may go
+  /// without while a later one has them.
+  bool help(int number, Helper* self) {
+    if (self) {
+      self->go_back();
+      const bool on_callers_core = sched_getcpu() == caller_processor_.load(std::memory_order_relaxed);
+      if (on_callers_core && seats_.load(std::memory_order_relaxed) > 0) self->step_aside();
+    }
     Region* r = nullptr;
     int thread = 0;
     {
@@ -142,16 +261,23 @@ class Pool : public std::enable_shared_from_this<Pool> {
       seats_.fetch_sub(1);
       r->inside_.fetch_add(1, std::memory_order_relaxed);
     }
+    if (self) self->region.store(r, std::memory_order_release);
     r->work(thread);
+    if (self) self->region.store(nullptr, std::memory_order_release);
     r->leave();
+    if (self) self->go_back();
     return true;
   }
 
   void start_helper(int number) {
     std::thread([this, number] {
       pthread_setname_np(pthread_self(), "smelt");
+      Helper* const helper = new Helper;  // as long as the process: callers look at it at any time
+      helper->before = newest_.load();
+      while (!newest_.compare_exchange_weak(helper->before, helper)) {
+      }
       for (;;) {
-        if (help(number)) continue;
+        if (help(number, helper)) continue;
         const auto called = [&] { return seats_.load(std::memory_order_relaxed) > 0; };
         spinning_.fetch_add(1);
         const bool found = spin_until(spin_.load(std::memory_order_relaxed), called);
@@ -165,19 +291,27 @@ class Pool : public std::enable_shared_from_this<Pool> {
     }).detach();
   }
 
+  bool crowded() const { return Clock::now().time_since_epoch().count() < crowded_until_.load(std::memory_order_relaxed); }
+
   template <class F> bool spin_until(bool spin, const F& done) {
     if (!spin) return done();
+    return spin_for(spin_crowded, done) || (!crowded() && spin_for(spin_alone - spin_crowded, done));
+  }
+
+  /// Until `done`, at most so long, and at most spin_crowded once somebody else has run on this core.
+  template <class F> bool spin_for(microseconds most, const F& done) {
     const Clock::time_point start = Clock::now();
     Clock::time_point at = start, last = start;
-    while (at - start <
-           (at.time_since_epoch().count() < crowded_until_.load(std::memory_order_relaxed) ? spin_crowded : spin_alone)) {
+    while (at - start < most) {
       for (int i = 0; i < 16; ++i) {
         if (done()) return true;
         pause();
       }
       last = std::exchange(at, Clock::now());
-      if (at - last > interruption)
+      if (at - last > interruption) {
         crowded_until_.store((at + crowded_for).time_since_epoch().count(), std::memory_order_relaxed);
+        most = std::min(most, spin_crowded);
+      }
     }
     return done();
   }
@@ -188,6 +322,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   alignas(64) SpinLock lock_;
   Region *first_ = nullptr, *last_ = nullptr;  // those that are open, in their order
   int helpers_ = 0;
+  std::atomic<Helper*> newest_{nullptr};
+  std::atomic<int> caller_processor_{-1};  // of the thread that opened a region last
   alignas(64) std::atomic<int> seats_{0};  // of helpers, free in open regions
   std::atomic<bool> spin_{true};           // as the last region asked
   alignas(64) std::atomic<uint32_t> calls_{0};

@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -205,6 +206,68 @@ TEST(Threads, sleep_where_spinning_is_off) {
     std::this_thread::sleep_for(milliseconds(2));
   }
   EXPECT_LT(cpu() - before, 0.06);  // spinning takes a millisecond a region and more
+}
+
+cpu_set_t processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
+cpu_set_t only(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(processor), &set);
+  return set;
+}
+
+void run_on(const cpu_set_t& set) { sched_setaffinity(0, sizeof set, &set); }
+
+/// Calls f on the helper of two threads, while the caller has nothing else to do.
+template <class F> void on_helper(F f) {
+  std::atomic<int> there{0};
+  each(2, 2, [&](int64_t, int thread) {
+    there++;
+    EXPECT_TRUE(in_time([&] { return there == 2; }));
+    if (thread == 1) f();
+  });
+}
+
+TEST(Threads, a_helper_that_lost_its_core_is_brought_to_its_callers) {
+  const cpu_set_t mine = processors();
+  if (CPU_COUNT(&mine) < 2) GTEST_SKIP() << "needs two processors";
+  std::vector<int> two;
+  for (int p = 0; p < CPU_SETSIZE && two.size() < 2; ++p)
+    if (CPU_ISSET(static_cast<size_t>(p), &mine)) two.push_back(p);
+  const int crowded = two[0], callers = two[1];
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> neighbours;
+  for (int i = 0; i < 8; ++i) {
+    neighbours.emplace_back([&] {
+      run_on(only(crowded));
+      while (!stop) {
+      }
+    });
+  }
+  run_on(only(callers));
+  bool was_brought = false;
+  cpu_set_t before = mine, after = mine;
+  on_helper([&] {
+    before = processors();
+    run_on(only(crowded));
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+         !was_brought && std::chrono::steady_clock::now() < end;)
+      was_brought = sched_getcpu() == callers;
+  });
+  on_helper([&] {
+    after = processors();
+    run_on(before);
+  });
+  stop = true;
+  run_on(mine);
+  EXPECT_TRUE(was_brought);
+  EXPECT_TRUE(CPU_ISSET(static_cast<size_t>(crowded), &after));  // it is not kept there
 }
 
 struct Groups : testing::Test {

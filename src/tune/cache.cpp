@@ -164,7 +164,12 @@ void Cache::open_database(const std::filesystem::path& path) {
       }
       sqlite3_busy_timeout(db_, busy_timeout_ms);
       distrust(db_);
-      if (!path.empty()) Statement(db_, "PRAGMA journal_mode=WAL").step();
+      if (!path.empty()) {
+        Statement(db_, "PRAGMA journal_mode=WAL").step();
+        // The disk is waited for at checkpoints only. After a loss of power the last timings may be missing, the rest is whole; a build
+        // beside other work waited for a time slice at each of its entries.
+        Statement(db_, "PRAGMA synchronous=NORMAL").step();
+      }
       Statement(db_, schema).step();
       Statement(db_, "SELECT count(*) FROM timings").step();
       path_ = path;

@@ -124,6 +124,16 @@ TEST(QuantizedConv, by_onednn_is_exact_with_weights_of_seven_bits) {
   }
 }
 
+TEST(QuantizedConv, by_onednn_is_exact_behind_signed_bytes_of_any_depth_and_columns) {
+  for (const int64_t channels : {16, 17, 32, 33})
+    for (const int64_t columns : {1, 4, 17}) {
+      Case c{{1, channels, 6, 6}, {columns, channels, 4, 4}};
+      c.x_type = c.y_type = DType::i8;
+      Trial t = small_weights(c);
+      EXPECT_FALSE(check(t, 0).empty());
+    }
+}
+
 TEST(QuantizedConv, by_onednn_pads_without_a_copy_when_the_zero_point_is_0) {
   for (const Case& c : {Case{{1, 8, 80, 80}, {64, 8, 3, 3}, {1, 1, 1, 1}}, Case{{1, 8, 80, 80}, {64, 8, 1, 3}, {0, 1, 0, 1}}}) {
     Trial t = small_weights(c);

@@ -42,6 +42,9 @@ std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_sig
           implementation, magnitude, safe);
     }
   }
+  if (is_signed && names(implementation, "gemm_s8s8s32"))
+    return refuse(Reason::not_exact, "{} may make up wrongly for the shift of signed bytes, behind more than 256 products",
+                  implementation);
   if (implementation.starts_with("brg") && (!is_signed || names(implementation, "amx"))) return std::nullopt;
   constexpr int64_t largest_whole = int64_t{1} << 24;
   const int64_t most = r.column * largest_byte;

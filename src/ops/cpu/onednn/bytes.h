@@ -47,7 +47,9 @@ bool multiplies_signed_bytes();
 /// ("brgconv:avx512_core_vnni"); one without (gemm) chooses by the CPU.
 bool has_dot_products(std::string_view implementation);
 
-/// Why an implementation's 32-bit sums may be wrong or rounded; nothing when they are exact. `is_signed`: the rows are.
+/// Why an implementation's 32-bit sums may be wrong or rounded; nothing when they are exact. `is_signed`: the rows are. Convolutions as
+/// gemm shift signed rows by 128, and for some numbers of columns miss a part of what that adds where there are more than 256 products (seen in
+/// oneDNN 3.2 on every instruction set: tests/ops/conv/quantized_conv_test.cpp).
 std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r);
 
 /// Operations in a microsecond of one core, roughly. `depthwise`: of a convolution with one channel a group.

@@ -13,7 +13,9 @@ template <class T> struct VectorOf { typedef T Type __attribute__((vector_size(s
 template <class T> using Vector = typename VectorOf<T>::Type;
 template <class T> inline constexpr int width = sizeof(FloatRegister) / sizeof(T);
 /// The signed integer as wide as T: what a comparison of T gives.
-template <class T> using MaskOf = std::conditional_t<sizeof(T) == 8, long long, std::conditional_t<sizeof(T) == 4, int, short>>;
+template <class T> using MaskOf =
+    std::conditional_t<sizeof(T) == 8, long long,
+                       std::conditional_t<sizeof(T) == 4, int, std::conditional_t<sizeof(T) == 2, short, signed char>>>;
 
 template <class T> SMELT_INLINE Vector<T> load_vector(const T* p) {
   Vector<T> v;
@@ -62,9 +64,13 @@ template <bool largest, class T> SMELT_INLINE Vector<T> extreme(Vector<T> a, Vec
   if constexpr (std::is_same_v<T, double>) return largest ? _mm256_max_pd(a, b) : _mm256_min_pd(a, b);
   [[maybe_unused]] const auto x = reinterpret_cast<__m256i>(a), y = reinterpret_cast<__m256i>(b);
   if constexpr (std::is_same_v<T, int32_t>) return reinterpret_cast<V>(largest ? _mm256_max_epi32(x, y) : _mm256_min_epi32(x, y));
+  if constexpr (std::is_same_v<T, int8_t>) return reinterpret_cast<V>(largest ? _mm256_max_epi8(x, y) : _mm256_min_epi8(x, y));
+  if constexpr (std::is_same_v<T, uint8_t>) return reinterpret_cast<V>(largest ? _mm256_max_epu8(x, y) : _mm256_min_epu8(x, y));
 #else
   if constexpr (std::is_same_v<T, float>) return largest ? _mm_max_ps(a, b) : _mm_min_ps(a, b);
   if constexpr (std::is_same_v<T, double>) return largest ? _mm_max_pd(a, b) : _mm_min_pd(a, b);
+  [[maybe_unused]] const auto x = reinterpret_cast<__m128i>(a), y = reinterpret_cast<__m128i>(b);
+  if constexpr (std::is_same_v<T, uint8_t>) return reinterpret_cast<V>(largest ? _mm_max_epu8(x, y) : _mm_min_epu8(x, y));
 #endif
   return (largest ? a > b : a < b) ? a : b;
 }

@@ -37,7 +37,8 @@ std::optional<LineElement> line_element(DType t) {
 constexpr int64_t band = scan_columns_most;  // columns that are walked together
 
 /// A kernel over lines: Derived::rows(buffers, first, how many) of lines whose elements lie side by side, or else
-/// Derived::columns(buffers, outer, first inner, how many), and with them the thread's `scratch` bytes.
+/// Derived::columns(buffers, outer, first inner, how many), and with them the thread's `scratch` bytes. Of few columns, one band, it is
+/// Derived::tensors(buffers, first outer, how many), which takes the columns of each.
 template <class Derived> class LineKernel : public Kernel {
  public:
   LineKernel(const Lines& lines, int64_t cost, int64_t scratch, int threads)
@@ -50,11 +51,17 @@ template <class Derived> class LineKernel : public Kernel {
       char* own = static_cast<char*>(b.workspace) + thread * scratch_;
       const auto& derived = static_cast<const Derived&>(*this);
       if (v.inner == 1) return derived.rows(b, begin, end - begin, own);
+      if (bands == 1) return derived.tensors(b, begin, end - begin, own);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i % bands * band;
         derived.columns(b, i / bands, first, std::min(band, v.inner - first), own);
       }
     });
+  }
+
+  void tensors(const Buffers& b, int64_t outer, int64_t n, char* own) const {
+    for (const int64_t end = outer + n; outer < end; ++outer)
+      static_cast<const Derived&>(*this).columns(b, outer, 0, lines_.view.inner, own);
   }
 
  protected:
@@ -130,6 +137,10 @@ class ScanKernel final : public LineKernel<ScanKernel> {
   void columns(const Buffers& b, int64_t outer, int64_t first, int64_t n, char*) const {
     const int64_t from = column(outer, first);
     line_simd().scan_columns(lines().element, x(b, from), y(b, from), lines().view.inner, n, extent(), rule_);
+  }
+  void tensors(const Buffers& b, int64_t outer, int64_t n, char*) const {
+    const int64_t from = column(outer, 0);
+    line_simd().scan_tensors(lines().element, x(b, from), y(b, from), lines().view.inner, extent(), n, rule_);
   }
 
  private:

@@ -43,6 +43,9 @@ expr::Ref with_other_sign(expr::Program& p, expr::Ref r) {
   return p.cast(p.call(expr::Fn::bit_xor, p.cast(r, DType::u64), highest), DType::i64);
 }
 
+/// Bytes, which have folds of their own for extremes.
+bool is_byte_or_bool(DType t) { return t == DType::boolean || t == DType::u8 || t == DType::i8; }
+
 /// Integers whose every value i32 has.
 bool is_narrow(DType t) { return t == DType::boolean || (expr::is_computing(t) && is_integer(t) && bits(t) < 32); }
 
@@ -63,9 +66,12 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
     p.none = !listed;
     if (listed) p.axes = *listed;
     const bool extreme = p.kind == ReduceKind::max || p.kind == ReduceKind::min;
-    const DType from = b.inputs[0].type, type = extreme && is_narrow(from) ? DType::i32 : folded(from, r.real);
+    const DType from = b.inputs[0].type, type = extreme && is_byte_or_bool(from) ? from
+                                                : extreme && is_narrow(from)     ? DType::i32
+                                                                                 : folded(from, r.real);
     if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
-    if (extreme && type != from && !is_float(from) && elements(b.inputs[0].shape) == 0)
+    const bool own_ends = type == from && from != DType::boolean;
+    if (extreme && !own_ends && !is_float(from) && elements(b.inputs[0].shape) == 0)
       return refuse(Reason::wrong_shape, "the extreme of no elements, which is the type's own");
     const bool ordered = from == DType::u64 && extreme;
     // A mean of u64: the sum, whose bits are the same with a sign, divided without one.
@@ -83,6 +89,7 @@ Result<ReduceProblem> problem_of(const BoundNode& b) {
       if (divides) w = post.call(expr::Fn::div, post.cast(w, from), post.constant(from, static_cast<double>(averaged)));
       post.output(post.cast(ordered ? with_other_sign(post, w) : w, from));
     }
+    if (extreme && is_byte_or_bool(type)) return p;
   }
   const DType type = p.before.type(p.before.outputs()[0]);
   if (type != DType::f32 && type != DType::f64 && type != DType::i32 && type != DType::i64)

@@ -1,8 +1,9 @@
 // ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: elements folded where they lie, or the program evaluated block by
 // block and folded as it comes; then `post` over what remains. Axes are merged. Where the innermost one is reduced, rows are folded to
 // a number each, as many at once as lie equally far apart; otherwise whole lines of results gather element by element, and so they do
-// where rows are short. Where few results have many elements, their parts are folded apart and then together. Images are folded in the
-// order in which they lie, channels-last or plain.
+// where rows are short. Operands whose short rows lie apart are gathered first, so that the program runs over blocks, and where a
+// result has few elements, those of many. Where few results have many elements, their parts are folded apart and then together. Images
+// are folded in the order in which they lie, channels-last or plain.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int64_t column_chunk = 512;
 constexpr int64_t rows_at_once = 128;
+constexpr int64_t short_run = 48;  // below, a run of the program costs more than gathering its operands
 
 Fold fold_of(ReduceKind k) {
   switch (k) {
@@ -62,6 +64,8 @@ template <class T> const FoldsOf<T>& folds_of() {
   if constexpr (std::is_same_v<T, float>) return folds().f32;
   if constexpr (std::is_same_v<T, double>) return folds().f64;
   if constexpr (std::is_same_v<T, int32_t>) return folds().i32;
+  if constexpr (std::is_same_v<T, int8_t>) return folds().i8;
+  if constexpr (std::is_same_v<T, uint8_t>) return folds().u8;
   if constexpr (std::is_same_v<T, int64_t>) return folds().i64;
 }
 
@@ -89,17 +93,19 @@ class ReduceKernel final : public Kernel {
     const int64_t inner = nest_.inner(), around = nest_.around(!nest_.inner_reduced);
     chunks_ = nest_.inner_reduced ? 1 : (inner + column_chunk - 1) / column_chunk;
     direct_ = p_.before.outputs()[0] == 0 && (inner == 1 || nest_.strides[0].back() == 1);
-    const bool flat = chunks_ == 1 && nest_.is_flat();
-    const int64_t run = flat ? inner * around : inner;
+    parts_ = parts();
+    small_ = is_small();
+    gathers_ = !direct_ && chunks_ == 1 && (small_ || (inner < short_run && around > 1 && !nest_.is_flat()));
+    const bool flat = gathers_ || (chunks_ == 1 && nest_.is_flat());
+    const int64_t run = small_ ? nest_.count * nest_.kept : flat ? inner * around : inner;
     evaluator_.emplace(p_.before, simd::best(), nest_.inner_reduced || flat ? run : std::min(inner, column_chunk));
     capacity_ = std::max(evaluator().block(), column_chunk);
     at_once_ = direct_ ? around : flat ? std::clamp<int64_t>(capacity_ / std::max<int64_t>(inner, 1), 1, around) : 1;
     if (nest_.inner_reduced) at_once_ = std::min(at_once_, rows_at_once);
     threads_ = useful_threads(threads, nest_.count * nest_.kept * (1 + evaluator().loops()));
-    parts_ = parts();
-    small_ = is_small();
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
     thread_bytes_ = tables_ + aligned(capacity_ * element_) + aligned(evaluator().scratch());
+    for (int bytes : nest_.bytes) thread_bytes_ += gathers_ ? aligned(capacity_ * bytes) : 0;
     const BoundTensor reduced = reduced_tensor(b);
     if (!p_.post && !lies_like(reduced, b.outputs[0])) p_.post = expr::conversion(type_, type_);
     if (p_.post) add_post(b, reduced, threads);
@@ -117,6 +123,9 @@ class ReduceKernel final : public Kernel {
       case DType::f32: reduce<float>(b, reduced, scratch); break;
       case DType::f64: reduce<double>(b, reduced, scratch); break;
       case DType::i32: reduce<int32_t>(b, reduced, scratch); break;
+      case DType::i8: reduce<int8_t>(b, reduced, scratch); break;
+      case DType::boolean:
+      case DType::u8: reduce<uint8_t>(b, reduced, scratch); break;
       default: reduce<int64_t>(b, reduced, scratch);
     }
     if (!post_) return;
@@ -191,6 +200,7 @@ class ReduceKernel final : public Kernel {
   template <class T> struct Own {
     expr::Operand* operands;
     T* values;
+    char* gathered;
     void* evaluating;
   };
 
@@ -201,10 +211,10 @@ class ReduceKernel final : public Kernel {
     scratch += part_bytes();
     const int64_t units = nest_.outer_kept * chunks_;
     parallel(threads_, units * parts_, 1, [&](int64_t begin, int64_t end, int thread) {
-      if (small_) return fold_small(static_cast<const T*>(b.inputs[0]), begin, end, to);
       char* own = scratch + thread * thread_bytes_;
       const Own<T> memory{reinterpret_cast<expr::Operand*>(own), reinterpret_cast<T*>(own + tables_),
-                          own + thread_bytes_ - aligned(evaluator().scratch())};
+                          own + tables_ + aligned(capacity_ * element_), own + thread_bytes_ - aligned(evaluator().scratch())};
+      if (small_) return fold_small(b, begin, end, to, memory);
       while (begin < end) {
         const int64_t part = begin / units, first = begin % units;
         const int64_t n = nest_.inner_reduced ? rows_from(first, std::min(end - begin, units - first)) : 1;
@@ -256,7 +266,7 @@ class ReduceKernel final : public Kernel {
   /// Whether a few lines of a few elements make as many results, which begin equally far apart.
   bool is_small() const {
     constexpr int64_t most_elements = 16, most = 128;
-    return direct_ && parts_ == 1 && nest_.extents.size() == 3 && !nest_.reduced[0] && nest_.reduced[1] && !nest_.reduced[2] &&
+    return parts_ == 1 && nest_.extents.size() == 3 && !nest_.reduced[0] && nest_.reduced[1] && !nest_.reduced[2] &&
            nest_.inner() <= most_elements && nest_.inner() * nest_.count <= most;
   }
 
@@ -272,10 +282,36 @@ class ReduceKernel final : public Kernel {
     return odd ? std::numeric_limits<T>::quiet_NaN() : total;
   }
 
-  template <class T> void fold_small(const T* x, int64_t begin, int64_t end, T* results) const {
-    const int64_t n = nest_.inner(), lines = nest_.count, around = nest_.strides[0][0], step = nest_.strides[0][1];
+  template <class T> void fold_small(const Buffers& b, int64_t begin, int64_t end, T* results, const Own<T>& own) const {
+    if (direct_) {
+      const auto* x = static_cast<const T*>(b.inputs[0]);
+      return fold_small(x + begin * nest_.strides[0][0], nest_.strides[0][0], nest_.strides[0][1], end - begin,
+                        results + begin * nest_.inner());
+    }
+    const int64_t each = nest_.count * nest_.inner(), most = capacity_ / each;
+    for (; begin < end; begin += most) {
+      const int64_t some = std::min(most, end - begin);
+      nest_.locate(b, begin, 0, 0, own.operands);
+      char* to = own.gathered;
+      for (size_t k = 0; k < nest_.strides.size(); ++k) {
+        const Shape& s = nest_.strides[k];
+        const bool dense = s[0] == each && s[1] == nest_.inner() && s[2] == 1;
+        if (dense || (s[0] == 0 && s[1] == 0 && s[2] == 0)) continue;
+        const expr::GatherFn gather = expr::gather_of(nest_.bytes[k]);
+        const auto* from = static_cast<const char*>(own.operands[k].data);
+        for (int64_t i = 0; i < some; ++i)
+          gather(to + i * each * nest_.bytes[k], from + i * s[0] * nest_.bytes[k], s[2], nest_.inner(), s[1], nest_.count);
+        own.operands[k] = {to, 1};
+        to += aligned(capacity_ * nest_.bytes[k]);
+      }
+      fold_small(evaluated(some * each, own), each, nest_.inner(), some, results + begin * nest_.inner());
+    }
+  }
+  /// Of `some` results' lines, `around` elements from one's to the next one's and `step` from line to line.
+  template <class T> void fold_small(const T* x, int64_t around, int64_t step, int64_t some, T* results) const {
+    const int64_t n = nest_.inner(), lines = nest_.count;
     const auto each = [&](auto result_of) {
-      for (int64_t k = begin; k < end; ++k)
+      for (int64_t k = 0; k < some; ++k)
         for (int64_t i = 0; i < n; ++i) results[k * n + i] = result_of(x + k * around + i);
     };
     const auto fold = [&](Fold f, auto value) {
@@ -293,7 +329,7 @@ class ReduceKernel final : public Kernel {
       case Fold::max: each([&](const T* from) { return extreme_of<true>(from, step, lines); }); break;
       case Fold::min: each([&](const T* from) { return extreme_of<false>(from, step, lines); });
     }
-    finish(results + begin * n, (end - begin) * n);
+    finish(results, some * n);
   }
 
   template <class T>
@@ -315,6 +351,23 @@ class ReduceKernel final : public Kernel {
   const T* fetch(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, int64_t n, const Own<T>& own) const {
     nest_.locate(b, kept, reduced, from, own.operands);
     if (direct_) return static_cast<const T*>(own.operands[0].data);
+    if (gathers_) gather_rows(n, own);
+    return evaluated(n, own);
+  }
+
+  /// The operands' n elements, whole rows, one behind the other where they do not lie so.
+  template <class T> void gather_rows(int64_t n, const Own<T>& own) const {
+    char* to = own.gathered;
+    for (size_t k = 0; k < nest_.strides.size(); ++k) {
+      const int64_t inner = nest_.inner(), step = nest_.strides[k].back(), around = nest_.step_around(k);
+      if (around == step * inner) continue;
+      expr::gather_of(nest_.bytes[k])(to, own.operands[k].data, step, inner, around, n / inner);
+      own.operands[k] = {to, 1};
+      to += aligned(capacity_ * nest_.bytes[k]);
+    }
+  }
+
+  template <class T> const T* evaluated(int64_t n, const Own<T>& own) const {
     void* out = own.values;
     evaluator().run(n, {own.operands, nest_.strides.size()}, {&out, 1}, own.evaluating);
     return own.values;
@@ -327,6 +380,7 @@ class ReduceKernel final : public Kernel {
   FoldNest nest_;
   bool direct_ = false;  // the program is its operand, whose elements lie side by side
   bool small_ = false;
+  bool gathers_ = false;  // operands are gathered into blocks for the program
   int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
   int threads_ = 1;
   std::optional<expr::Evaluator> evaluator_;

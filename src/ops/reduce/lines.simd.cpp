@@ -43,9 +43,35 @@ template <class E> struct TotalOf { using Type = std::make_unsigned_t<E>; };
 template <> struct TotalOf<float> { using Type = double; };
 template <> struct TotalOf<double> { using Type = double; };
 
+/// A register of totals of type A, and as many elements of type E.
+template <class E, class A> struct Piece {
+  static constexpr int64_t count = width<A>;
+  typedef E Elements __attribute__((vector_size(sizeof(E) * width<A>)));
+  Vector<A> totals;
+
+  SMELT_INLINE explicit Piece(bool product) : totals(splat_vector(static_cast<A>(product ? 1 : 0))) {}
+  SMELT_INLINE explicit Piece(const A* from) : totals(load_vector(from)) {}
+  /// The totals go on by the elements at x; y gets what stands there.
+  template <bool product, bool exclusive> SMELT_INLINE void step(const E* x, E* y) {
+    Elements e;
+    __builtin_memcpy(&e, x, sizeof e);
+    const Vector<A> v = __builtin_convertvector(e, Vector<A>), before = totals;
+    totals = product ? before * v : before + v;
+    e = __builtin_convertvector(exclusive ? before : totals, Elements);
+    __builtin_memcpy(y, &e, sizeof e);
+  }
+};
+
 template <bool product, bool exclusive, class E, class A>
 SMELT_INLINE void scan_line(const E* __restrict x, E* __restrict y, A* __restrict totals, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) {
+  using P = Piece<E, A>;
+  int64_t k = 0;
+  for (; k + P::count <= n; k += P::count) {
+    P piece(static_cast<const A*>(totals + k));
+    piece.template step<product, exclusive>(x + k, y + k);
+    store_vector(totals + k, piece.totals);
+  }
+  for (; k < n; ++k) {
     const A e = static_cast<A>(x[k]), before = totals[k], after = static_cast<A>(product ? before * e : before + e);
     y[k] = static_cast<E>(exclusive ? before : after);
     totals[k] = after;
@@ -70,6 +96,58 @@ void scan_columns(const E* x, E* y, int64_t step, int64_t columns, int64_t n, bo
     } else {
       scan_line<product, exclusive>(x + at, y + at, totals, columns);
     }
+  }
+}
+
+/// Tensors of fewer columns than a piece has elements: each line is read and written as a piece, whose last elements are of the next
+/// line, which is written after it.
+template <bool product, bool exclusive, class E>
+void scan_few_columns(const E* x, E* y, int64_t columns, int64_t n, int64_t outers, bool reverse) {
+  using P = Piece<E, typename TotalOf<E>::Type>;
+  const int64_t all = outers * n * columns;
+  for (int64_t o = 0; o < outers; ++o) {
+    P piece(product);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = (o * n + (reverse ? n - 1 - i : i)) * columns;
+      if (!reverse && at + P::count <= all) {
+        piece.template step<product, exclusive>(x + at, y + at);
+        continue;
+      }
+      E part[P::count] = {};
+      for (int64_t k = 0; k < columns; ++k) part[k] = x[at + k];
+      piece.template step<product, exclusive>(part, part);
+      for (int64_t k = 0; k < columns; ++k) y[at + k] = part[k];
+    }
+  }
+}
+
+/// Some columns, `pieces` of them at a time, from top to bottom. The last ones lie over part of those before them.
+template <int pieces, bool product, bool exclusive, class E>
+SMELT_INLINE void scan_pieces(const E* x, E* y, int64_t step, int64_t n, bool reverse) {
+  using P = Piece<E, typename TotalOf<E>::Type>;
+  const int64_t from = reverse ? (n - 1) * step : 0, on = reverse ? -step : step;
+  x += from, y += from;
+  if constexpr (pieces == 1) {
+    P piece(product);
+    for (int64_t i = 0; i < n; ++i, x += on, y += on) piece.template step<product, exclusive>(x, y);
+  } else {
+    P a(product), b(product), c(product), d(product);
+    for (int64_t i = 0; i < n; ++i, x += on, y += on) {
+      a.template step<product, exclusive>(x, y);
+      b.template step<product, exclusive>(x + P::count, y + P::count);
+      c.template step<product, exclusive>(x + 2 * P::count, y + 2 * P::count);
+      d.template step<product, exclusive>(x + 3 * P::count, y + 3 * P::count);
+    }
+  }
+}
+template <bool product, bool exclusive, class E>
+void scan_some_columns(const E* x, E* y, int64_t columns, int64_t n, bool reverse) {
+  constexpr int64_t count = Piece<E, typename TotalOf<E>::Type>::count;
+  int64_t c = 0;
+  for (; c + 4 * count <= columns; c += 4 * count) scan_pieces<4, product, exclusive>(x + c, y + c, columns, n, reverse);
+  for (; c < columns; c += count) {
+    const int64_t first = c < columns - count ? c : columns - count;
+    scan_pieces<1, product, exclusive>(x + first, y + first, columns, n, reverse);
   }
 }
 
@@ -136,11 +214,36 @@ void any_scan_columns(LineElement e, const void* x, void* y, int64_t step, int64
     });
   });
 }
+template <bool product, bool exclusive, class E>
+void scan_tensors_of(const E* x, E* y, int64_t columns, int64_t n, int64_t outers, bool reverse) {
+  constexpr int64_t some = 64;
+  if constexpr (!is_half<E>) {
+    if (columns < Piece<E, typename TotalOf<E>::Type>::count)
+      return scan_few_columns<product, exclusive>(x, y, columns, n, outers, reverse);
+  }
+  for (int64_t o = 0; o < outers; ++o, x += n * columns, y += n * columns) {
+    if constexpr (!is_half<E>) {
+      if (columns <= some) {
+        scan_some_columns<product, exclusive>(x, y, columns, n, reverse);
+        continue;
+      }
+    }
+    scan_columns<product, exclusive>(x, y, columns, columns, n, reverse);
+  }
+}
+void any_scan_tensors(LineElement e, const void* x, void* y, int64_t columns, int64_t n, int64_t outers, ScanRule rule) {
+  with_element(e, [&]<class E>(const E*) {
+    with_rule(rule, [&]<bool product, bool exclusive>() {
+      scan_tensors_of<product, exclusive>(static_cast<const E*>(x), static_cast<E*>(y), columns, n, outers, rule.reverse);
+    });
+  });
+}
 
 }  // namespace
 
 const ops::LineSimd& line_simd() {
-  static constexpr ops::LineSimd table = {any_arg_rows, any_arg_columns, any_scan_rows, any_scan_columns, any_next_before};
+  static constexpr ops::LineSimd table = {any_arg_rows,     any_arg_columns,  any_scan_rows,
+                                          any_scan_columns, any_scan_tensors, any_next_before};
   return table;
 }
 

@@ -104,6 +104,60 @@ TEST(ReduceTactics, fold_few_results_of_many_elements_part_by_part) {
   }
 }
 
+/// Their programs run over blocks of gathered elements.
+TEST(ReduceTactics, compute_few_elements_behind_the_axis) {
+  for (const char* op : {"ReduceLogSumExp", "ReduceL1", "ReduceLogSum", "ReduceMax", "ReduceL2"}) {
+    for (const Shape& shape : {Shape{301, 2, 7}, Shape{77, 8, 16}, Shape{3, 401, 3}, Shape{5, 99, 1}, Shape{2, 1000, 2, 5}}) {
+      for (DType type : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+        for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{1}, {0, 1}, {0, 2}}) {
+          Trial t = trial(op, type, shape);
+          t.inputs[0] = random_tensor(type, shape, 5, 0.5, 3);
+          t.add(ints(list), true);
+          agrees(std::move(t), tolerance(type) * 8);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, fold_many_lines_that_are_shorter_than_a_register) {
+  for (const char* op : {"ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"}) {
+    for (DType type : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8}) {
+      if (type == DType::u8 && std::string(op) != "ReduceMax" && std::string(op) != "ReduceMin") continue;
+      for (int64_t length = 1; length <= 9; ++length) {
+        for (int64_t lines : {15, 16, 17, 64, 131}) {
+          Trial t = trial(op, type, {2, lines, length});
+          if (is_float(type)) t.inputs[0] = random_tensor(type, {2, lines, length}, 5, 0.9, 1.1);
+          if (type == DType::f32 && std::string(op) == "ReduceMax")
+            t.inputs[0].data<float>()[lines / 2 * length] = std::numeric_limits<float>::quiet_NaN();
+          t.add(ints({1}), true);
+          agrees(std::move(t), tolerance(type) * 8);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, find_extremes_of_bytes_of_every_length_around_a_register) {
+  for (const char* op : {"ReduceMax", "ReduceMin"}) {
+    for (DType type : {DType::u8, DType::i8, DType::boolean}) {
+      for (int64_t length : {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 600}) {
+        for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{0}, {1}, {2}, {0, 2}, {0, 1, 2}}) {
+          Trial t = trial(op, type, {3, 5, length}, {{"keepdims", length % 2}});
+          if (type == DType::boolean) {
+            for (int64_t i = 0; i < 15 * length; ++i)
+              t.inputs[0].data<bool>()[i] = (i * 7 % 11 < 5) == (op[6] == 'M' && op[7] == 'i');
+          } else {
+            t.inputs[0] = random_tensor(type, {3, 5, length}, 5, type == DType::u8 ? 0 : -128, type == DType::u8 ? 255.9 : 127.9);
+          }
+          t.add(ints(list), true);
+          agrees(std::move(t), 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(ReduceTactics, wrap_integers) {
   for (const char* op : {"ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
     for (DType type : {DType::i32, DType::i64}) {
@@ -217,6 +271,22 @@ TEST(LineTactics, find_extremes_of_lines_of_every_length_around_a_register) {
             agrees(trial(op, type, {length, 38 - length}, {{"axis", axis}, {"select_last_index", last}}), 0);
 }
 
+TEST(LineTactics, find_extremes_of_short_rows_and_of_few_columns) {
+  for (const char* op : {"ArgMax", "ArgMin"})
+    for (DType type : {DType::f32, DType::f64, DType::f16, DType::i8, DType::u8, DType::i64})
+      for (int64_t length = 1; length <= 18; ++length)
+        for (int64_t last : {0, 1}) {
+          const std::map<std::string, Attribute> rule = {{"axis", int64_t{1}}, {"select_last_index", last}};
+          agrees(trial(op, type, {131, length}, rule), 0);
+          agrees(trial(op, type, {1 + length % 3, 40, length}, rule), 0);
+          if (!is_float(type)) continue;
+          Trial nan = trial(op, DType::f32, {70, length}, rule);
+          for (int64_t i = 0; i < 70; i += 3)
+            nan.inputs[0].data<float>()[i * length + i % length] = std::numeric_limits<float>::quiet_NaN();
+          agrees(std::move(nan), 0);
+        }
+}
+
 TEST(LineTactics, find_a_number_that_is_none_first) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const char* op : {"ArgMax", "ArgMin"}) {
@@ -278,6 +348,20 @@ TEST(LineTactics, add_up_forwards_and_backwards) {
       }
     }
   }
+}
+
+TEST(LineTactics, add_up_few_columns) {
+  for (const char* op : {"CumSum", "CumProd"})
+    for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64})
+      for (int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 515})
+        for (int64_t flags : {0, 1, 2, 3})
+          for (const Shape& shape : {Shape{37, 2, columns}, Shape{2, 9, columns}}) {
+            Trial t = trial(op, type, shape, {{"exclusive", flags & 1}, {"reverse", flags >> 1}});
+            t.node.opset = 26;
+            if (op[3] == 'P') t.inputs[0] = random_tensor(type, shape, 5, 0.5, 2);
+            t.add(Tensor::scalar<int64_t>(1), true);
+            agrees(std::move(t), 2 * tolerance(type));
+          }
 }
 
 TEST(LineTactics, mark_the_largest) {

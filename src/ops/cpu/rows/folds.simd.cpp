@@ -28,7 +28,8 @@ template <Fold f, class T> constexpr T nothing() {
   if constexpr (f == Fold::product) return T(1);
   if constexpr (f != Fold::max && f != Fold::min) return T(0);
   if constexpr (std::is_floating_point_v<T>) return static_cast<T>(largest ? -__builtin_inf() : __builtin_inf());
-  constexpr int64_t top = sizeof(T) == 8 ? __LONG_MAX__ : __INT_MAX__;
+  if constexpr (std::is_unsigned_v<T>) return static_cast<T>(largest ? 0 : ~T(0));
+  constexpr int64_t top = sizeof(T) == 8 ? __LONG_MAX__ : (int64_t{1} << (8 * sizeof(T) - 1)) - 1;
   return static_cast<T>(largest ? -top - 1 : top);
 }
 
@@ -88,7 +89,8 @@ template <Fold f, class T> void rows(const T* x, int64_t step, int64_t count, in
   }
   if (n <= block) {
     int64_t r = 0;
-    for (; r + width<T> <= count; r += width<T>) row_group<f>(x + r * step, step, n, to + r);
+    if constexpr (width<T> <= 16)
+      for (; r + width<T> <= count; r += width<T>) row_group<f>(x + r * step, step, n, to + r);
     for (; r < count; ++r) to[r] = row<f>(x + r * step, n);
     return;
   }
@@ -110,12 +112,46 @@ template <Fold f, int together, class T> SMELT_INLINE void lines_at_once(T* to, 
     for (int k = 0; k < together; ++k) a = folded<f, V, T>(a, load_vector(x + k * step + i));
     store_vector(to + i, a);
   }
+  if (i == n) return;
+  if (i > 0) {  // the last register again, with nothing to fold in its first lanes
+    V a = load_vector(static_cast<const T*>(to) + n - width<T>);
+    for (int k = 0; k < together; ++k) a = folded<f, V, T>(a, rest_of<f>(x + k * step, n, n - i));
+    return store_vector(to + n - width<T>, a);
+  }
   for (; i < n; ++i)
     for (int k = 0; k < together; ++k) to[i] = folded<f, T, T>(to[i], x[k * step + i]);
 }
 
+/// Lines of n elements, less than a register has, one behind the other: n registers hold as many whole lines as one has lanes. Each of
+/// their lanes is folded for itself, and then with those that hold the same element of a line. Returns how many lines it took.
+template <Fold f, int n, class T> SMELT_INLINE int64_t packed_lines(T* to, const T* x, int64_t count) {
+  using V = Vector<T>;
+  V all[n];
+  for (int j = 0; j < n; ++j) all[j] = splat_vector(nothing<f, T>());
+  int64_t k = 0;
+  for (; k + width<T> <= count; k += width<T>, x += n * width<T>)
+    for (int j = 0; j < n; ++j) all[j] = folded<f, V, T>(all[j], load_vector(x + j * width<T>));
+  T each[n * width<T>];
+  for (int j = 0; j < n; ++j) store_vector(each + j * width<T>, all[j]);
+  for (int e = 0; e < n * width<T>; ++e) to[e % n] = folded<joining(f), T, T>(to[e % n], each[e]);
+  return k;
+}
+template <Fold f, class T> int64_t any_packed_lines(T* to, const T* x, int64_t count, int64_t n) {
+  switch (n) {
+    case 1: return packed_lines<f, 1>(to, x, count);
+    case 2: return packed_lines<f, 2>(to, x, count);
+    case 3: return packed_lines<f, 3>(to, x, count);
+    case 4: return packed_lines<f, 4>(to, x, count);
+    case 5: return packed_lines<f, 5>(to, x, count);
+    case 6: return packed_lines<f, 6>(to, x, count);
+    case 7: return packed_lines<f, 7>(to, x, count);
+    default: return 0;
+  }
+}
+
 template <Fold f, class T> void lines(T* to, const T* x, int64_t step, int64_t count, int64_t n) {
   int64_t k = 0;
+  if (step == n && n < width<T> && count >= 2 * width<T>) k = any_packed_lines<f>(to, x, count, n);
   for (; k + 4 <= count; k += 4) lines_at_once<f, 4>(to, x + k * step, step, n);
   for (; k < count; ++k) lines_at_once<f, 1>(to, x + k * step, step, n);
 }
@@ -139,10 +175,23 @@ template <class T> void any_lines(Fold kind, T* to, const T* x, int64_t step, in
 }
 template <class T> constexpr ops::FoldsOf<T> folds_of = {any_rows<T>, any_lines<T>};
 
+/// Of bytes, which have extremes alone.
+template <class B> SMELT_INLINE void with_extreme(Fold f, B&& body) {
+  f == Fold::max ? body.template operator()<Fold::max>() : body.template operator()<Fold::min>();
+}
+template <class T> void extreme_rows(Fold kind, const T* x, int64_t step, int64_t count, int64_t n, T* to) {
+  with_extreme(kind, [&]<Fold f>() { rows<f>(x, step, count, n, to); });
+}
+template <class T> void extreme_lines(Fold kind, T* to, const T* x, int64_t step, int64_t count, int64_t n) {
+  with_extreme(kind, [&]<Fold f>() { lines<f>(to, x, step, count, n); });
+}
+template <class T> constexpr ops::FoldsOf<T> extremes_of = {extreme_rows<T>, extreme_lines<T>};
+
 }  // namespace
 
 const ops::Folds& folds() {
-  static constexpr ops::Folds table = {folds_of<float>, folds_of<double>, folds_of<int32_t>, folds_of<int64_t>};
+  static constexpr ops::Folds table = {folds_of<float>,   folds_of<double>,    folds_of<int32_t>,
+                                       folds_of<int64_t>, extremes_of<int8_t>, extremes_of<uint8_t>};
   return table;
 }
 

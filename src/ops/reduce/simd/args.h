@@ -15,33 +15,54 @@ template <class C, bool largest, bool last> SMELT_INLINE Vector<MaskOf<C>> is_fo
     return reinterpret_cast<Vector<MaskOf<C>>>(~(largest ? v <= best : v >= best) & (best == best));
 }
 
+template <class Place> SMELT_INLINE void store_places(int64_t* y, Vector<Place> at) {
+  typedef int64_t Wide __attribute__((vector_size(8 * sizeof at / sizeof(Place))));
+  const Wide places = __builtin_convertvector(at, Wide);
+  __builtin_memcpy(y, &places, sizeof places);
+}
+
+/// Lines from `whole` on have no more than `count` elements before the tensor ends: of those before, a register may read further.
 template <class E, bool largest, bool last, int registers>
-SMELT_INLINE void arg_columns_at_once(const E* x, int64_t step, int64_t count, int64_t n, int64_t* y) {
+SMELT_INLINE void arg_columns_at_once(const E* x, int64_t step, int64_t count, int64_t n, int64_t whole, int64_t* y) {
   using C = ComparedAs<E>;
   using Place = MaskOf<C>;
   constexpr int w = width<C>;
   Vector<C> best[registers];
   Vector<Place> at[registers];
-  for (int r = 0; r < registers; ++r) best[r] = load_elements(x + r * w, count), at[r] = Vector<Place>{};
-  for (int64_t k = 1; k < n; ++k) {
+  for (int r = 0; r < registers; ++r)
+    best[r] = whole > 0 ? load_elements(x + r * w) : load_elements(x + r * w, count), at[r] = Vector<Place>{};
+  const auto take = [&](int64_t k, auto elements) __attribute__((always_inline)) {
     const Vector<Place> here = splat_vector(static_cast<Place>(k));
     for (int r = 0; r < registers; ++r) {
-      const Vector<C> v = load_elements(x + k * step + r * w, count);
+      const Vector<C> v = elements(x + k * step + r * w);
       const Vector<Place> found = is_found<C, largest, last>(v, best[r]);
       best[r] = found ? v : best[r];
       at[r] = found ? here : at[r];
     }
+  };
+  int64_t k = 1;
+  for (; k < whole; ++k) take(k, [](const E* p) { return load_elements(p); });
+  for (; k < n; ++k) take(k, [count](const E* p) { return load_elements(p, count); });
+  if (count >= w) {
+    for (int r = 0; r < registers; ++r) store_places<Place>(y + r * w, at[r]);
+  } else {
+    int64_t places[w];
+    store_places<Place>(places, at[0]);
+    for (int64_t i = 0; i < count; ++i) y[i] = places[i];
   }
-  for (int r = 0; r < registers; ++r)
-    for (int i = 0; i < (count < w ? count : w); ++i) y[r * w + i] = at[r][i];
 }
 
 template <class E, bool largest, bool last> void arg_columns(const E* x, int64_t step, int64_t columns, int64_t n, int64_t* y) {
   constexpr int w = width<ComparedAs<E>>, registers = 4;
   int64_t c = 0;
   for (; c + registers * w <= columns; c += registers * w)
-    arg_columns_at_once<E, largest, last, registers>(x + c, step, w, n, y + c);
-  for (; c < columns; c += w) arg_columns_at_once<E, largest, last, 1>(x + c, step, columns - c < w ? columns - c : w, n, y + c);
+    arg_columns_at_once<E, largest, last, registers>(x + c, step, w, n, n, y + c);
+  for (; c < columns; c += w) {
+    const int64_t count = columns - c < w ? columns - c : w;
+    // Line k has (n - 1 - k) · step + count elements up to the end.
+    const int64_t lines = count == w ? n : n - (w - count + step - 1) / step;
+    arg_columns_at_once<E, largest, last, 1>(x + c, step, count, n, lines < 0 ? 0 : lines, y + c);
+  }
 }
 
 /// The extreme first, which needs no places, then where it stands: of the first the least place, of the last the greatest.
@@ -86,28 +107,21 @@ template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E
   return across<Place>(found, nearer)[0];
 }
 
-/// Of few elements: one by one, without moves between lanes.
-template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_short_row(const E* x, int64_t n) {
-  E best = x[0];
-  int64_t at = 0;
-  for (int64_t k = 1; k < n; ++k) {
-    const E v = x[k];
-    bool found = last ? (largest ? v >= best : v <= best) : (largest ? v > best : v < best);
-    if constexpr (std::is_floating_point_v<E>) found = last ? found || v != v : (found || v != v) && best == best;
-    best = found ? v : best;
-    at = found ? k : at;
+/// Rows of few elements become columns, so that a register holds one element of as many rows, without moves between lanes.
+template <class E, bool largest, bool last, int64_t few> void arg_short_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
+  constexpr int64_t most = 64;
+  E turned[few * most];
+  for (; rows > 0; rows -= most, x += most * n, y += most) {
+    const int64_t some = rows < most ? rows : most;
+    for (int64_t r = 0; r < some; ++r)
+      for (int64_t k = 0; k < n; ++k) turned[k * most + r] = x[r * n + k];
+    arg_columns<E, largest, last>(turned, most, some, n, y);
   }
-  return at;
 }
 
 template <class E, bool largest, bool last> void arg_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
-  constexpr int64_t few = 8;
-  if constexpr (!is_half<E>) {
-    if (n <= few) {
-      for (int64_t r = 0; r < rows; ++r) y[r] = arg_short_row<E, largest, last>(x + r * n, n);
-      return;
-    }
-  }
+  constexpr int64_t few = 16;
+  if (n <= few && rows > 1) return arg_short_rows<E, largest, last, few>(x, rows, n, y);
   for (int64_t r = 0; r < rows; ++r) y[r] = arg_row<E, largest, last>(x + r * n, n);
 }
 

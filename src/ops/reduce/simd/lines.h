@@ -24,6 +24,8 @@ struct LineSimd {
   void (*scan_rows)(LineElement e, const void* x, void* y, int64_t rows, int64_t n, ScanRule rule);
   /// The same of at most scan_columns_most columns side by side, whose elements are `step` apart.
   void (*scan_columns)(LineElement e, const void* x, void* y, int64_t step, int64_t columns, int64_t n, ScanRule rule);
+  /// The same of whole tensors [outers, n, columns], at most scan_columns_most columns.
+  void (*scan_tensors)(LineElement e, const void* x, void* y, int64_t columns, int64_t n, int64_t outers, ScanRule rule);
   /// The first i >= from whose element may come before x[worst]: is larger (or smaller), or one of both is a NaN. n where none does.
   int64_t (*next_before)(LineElement e, const void* x, int64_t from, int64_t n, int64_t worst, bool largest);
 };

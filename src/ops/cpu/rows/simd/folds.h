@@ -1,4 +1,4 @@
-// Vectorised folds of f32, f64, i32 and i64: many short rows a call, or many lines of columns.
+// Vectorised folds of f32, f64, i32, i64 and bytes: many short rows a call, or many lines of columns.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,8 @@ struct Folds {
   FoldsOf<double> f64;
   FoldsOf<int32_t> i32;
   FoldsOf<int64_t> i64;
+  FoldsOf<int8_t> i8;  // the larger and the smaller alone, as u8
+  FoldsOf<uint8_t> u8;
 };
 
 }  // namespace smelt::ops

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "expr/simd/isa.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/offer.h"
+#include "ops/conv/simd/integer_taps.h"
 #include "ops/core/align.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
@@ -212,53 +214,99 @@ class IntegerConv final : public Kernel {
   StridedCopy image_, result_;
 };
 
-/// A few channels a group: sums of a line at a time, tap by tap.
+/// A few channels a group: the padded image of some channels as integers of 16 bits less the zero point, each line in as many parts as
+/// the stride says, so that every tap reads elements that lie side by side; then line by line all taps of these channels.
 class DirectIntegerConv final : public Kernel {
  public:
   DirectIntegerConv(const BoundNode& b, const Form& f, int threads)
-      : f_(f), is_signed_(b.inputs[0].type == DType::i8), has_zero_(b.has(2)) {
+      : f_(f),
+        is_signed_(b.inputs[0].type == DType::i8),
+        has_zero_(b.has(2)),
+        threads_(useful_threads(threads, f.batch * f.outputs * f.plane() * f.depth() / 8)),
+        chunks_(std::clamp<int64_t>(4 * threads_ / (f.batch * f.group), 1, f.out[1])),
+        lines_((f.out[1] + chunks_ - 1) / chunks_),
+        rows_((lines_ - 1) * f.stride[1] + (f.kernel[1] - 1) * f.dilation[1] + 1),
+        part_((f.padded[2] + f.stride[2] - 1) / f.stride[2] + integer_taps_block),
+        at_once_(std::clamp<int64_t>(most_widened / channel_elements(), 1, f.group_channels())) {
+    const int64_t taps = f.taps();
+    for (int64_t k = 0; k < at_once_; ++k)
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t x = t % f.kernel[2] * f.dilation[2], y = t / f.kernel[2] % f.kernel[1] * f.dilation[1],
+                      z = t / f.kernel[2] / f.kernel[1] * f.dilation[0];
+        offsets_.push_back(((k * f.padded[0] + z) * rows_ + y) * line() + x % f.stride[2] * part_ + x / f.stride[2]);
+      }
+    if (offsets_.size() % 2 == 1) offsets_.push_back(0);  // its weight is 0
     const std::vector<int32_t> w = quantized_integers(b.inputs[1].constant);
     const std::vector<int32_t> zeros = b.has(3) ? quantized_integers(b.inputs[3].constant) : std::vector<int32_t>{0};
-    for (size_t i = 0; i < w.size(); ++i)
-      weights_.push_back(w[i] - zeros[zeros.size() == 1 ? 0 : i / static_cast<size_t>(f.depth())]);
-    threads_ = useful_threads(threads, f.batch * f.outputs * f.plane() * f.depth() / 2);
+    for (int64_t m = 0; m < f.outputs; ++m) {
+      const int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(m)];
+      for (int64_t first = 0; first < f.depth(); first += at_once_ * taps) {
+        const int64_t end = std::min(first + at_once_ * taps, f.depth());
+        const auto weight = [&](int64_t i) { return i < end ? w[static_cast<size_t>(m * f.depth() + i)] - zero : 0; };
+        for (int64_t i = first; i < end; i += 2)
+          pairs_.push_back(
+              static_cast<int32_t>(static_cast<uint32_t>(weight(i + 1)) << 16 | (static_cast<uint32_t>(weight(i)) & 0xffff)));
+      }
+    }
   }
-  int64_t workspace() const override { return threads_ * aligned(f_.padded[2] * 4); }
+  int64_t workspace() const override { return threads_ * own_bytes(); }
 
   void run(const Buffers& b) override {
     const auto* x = static_cast<const uint8_t*>(b.inputs[0]);
     auto* y = static_cast<int32_t*>(b.outputs[0]);
-    const int32_t zero = !has_zero_ ? 0 : widened(*static_cast<const uint8_t*>(b.inputs[2]));
-    parallel(threads_, f_.batch * f_.outputs * f_.out[0] * f_.out[1], 1, [&](int64_t begin, int64_t end, int thread) {
-      auto* line = reinterpret_cast<int32_t*>(static_cast<char*>(b.workspace) + thread * aligned(f_.padded[2] * 4));
-      std::fill_n(line, f_.padded[2], 0);
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t h = i % f_.out[1], d = i / f_.out[1] % f_.out[0], plane = i / (f_.out[1] * f_.out[0]);
-        sum_line(x, y + i * f_.out[2], line, zero, plane / f_.outputs, plane % f_.outputs, d, h);
-      }
+    const uint8_t zero = has_zero_ ? *static_cast<const uint8_t*>(b.inputs[2]) : uint8_t{0};
+    const int32_t widened = is_signed_ ? static_cast<int8_t>(zero) : zero;
+    parallel(threads_, f_.batch * f_.group * chunks_, 1, [&](int64_t begin, int64_t end, int thread) {
+      auto* own = reinterpret_cast<int16_t*>(static_cast<char*>(b.workspace) + thread * own_bytes());
+      for (int64_t i = begin; i < end; ++i) run_chunk(x, y, own, widened, i / chunks_, i % chunks_ * lines_);
     });
   }
 
  private:
-  int32_t widened(uint8_t v) const { return is_signed_ ? static_cast<int8_t>(v) : v; }
+  static constexpr int64_t most_widened = 1 << 17;  // elements: they stay in the core's cache
 
-  void sum_line(const uint8_t* x, int32_t* to, int32_t* line, int32_t zero, int64_t n, int64_t m, int64_t d, int64_t h) const {
-    std::fill_n(to, f_.out[2], 0);
-    const int64_t c = f_.group_channels(), first = m / f_.group_outputs() * c;
-    const int32_t* w = weights_.data() + m * f_.depth();
-    for (int64_t k = 0; k < c; ++k) {
-      for (int64_t i = 0; i < f_.kernel[0]; ++i) {
-        for (int64_t j = 0; j < f_.kernel[1]; ++j, w += f_.kernel[2]) {
-          const int64_t z = d * f_.stride[0] - f_.begin[0] + i * f_.dilation[0],
-                        v = h * f_.stride[1] - f_.begin[1] + j * f_.dilation[1];
-          if (z < 0 || z >= f_.in[0] || v < 0 || v >= f_.in[1]) continue;
-          const uint8_t* row = x + n * f_.from[0] + (first + k) * f_.from[1] + z * f_.from[2] + v * f_.from[3];
-          for (int64_t e = 0; e < f_.in[2]; ++e) line[f_.begin[2] + e] = widened(row[e * f_.from[4]]) - zero;
-          for (int64_t t = 0; t < f_.kernel[2]; ++t) {
-            const int32_t* from = line + t * f_.dilation[2];
-            const int32_t factor = w[t];
-            for (int64_t o = 0; o < f_.out[2]; ++o) to[o] += factor * from[o * f_.stride[2]];
-          }
+  int64_t line() const { return part_ * f_.stride[2]; }
+  int64_t channel_elements() const { return f_.padded[0] * rows_ * line(); }
+  int64_t own_bytes() const { return aligned(at_once_ * channel_elements() * 2); }
+
+  /// The outputs of a group, lines `first_line` and some from there of each slice.
+  void run_chunk(const uint8_t* x, int32_t* y, int16_t* own, int32_t zero, int64_t group, int64_t first_line) const {
+    const int64_t n = group / f_.group, g = group % f_.group, c = f_.group_channels(), outputs = f_.group_outputs();
+    const int64_t last_line = std::min(first_line + lines_, f_.out[1]);
+    if (first_line >= last_line) return;
+    const IntegerTaps& taps = simd::best() == simd::Isa::avx2 ? avx2::integer_taps() : base::integer_taps();
+    const int64_t pairs_of_output = static_cast<int64_t>(pairs_.size()) / f_.outputs;
+    int64_t pairs_before = 0;
+    for (int64_t k = 0; k < c; k += at_once_) {
+      const int64_t some = std::min(at_once_, c - k), count = (some * f_.taps() + 1) / 2;
+      for (int64_t i = 0; i < some; ++i)
+        widen(taps, x + n * f_.from[0] + (g * c + k + i) * f_.from[1], zero, first_line * f_.stride[1],
+              own + i * channel_elements());
+      for (int64_t m = g * outputs; m < (g + 1) * outputs; ++m)
+        for (int64_t d = 0; d < f_.out[0]; ++d)
+          for (int64_t h = first_line; h < last_line; ++h)
+            taps.fold(own + (d * f_.stride[0] * rows_ + (h - first_line) * f_.stride[1]) * line(), offsets_.data(),
+                      pairs_.data() + m * pairs_of_output + pairs_before, count, k > 0, f_.out[2],
+                      y + ((n * f_.outputs + m) * f_.out[0] + d) * f_.out[1] * f_.out[2] + h * f_.out[2]);
+      pairs_before += count;
+    }
+  }
+
+  /// Rows `first` and those behind it of every slice of a channel's padded image.
+  void widen(const IntegerTaps& taps, const uint8_t* channel, int32_t zero, int64_t first, int16_t* to) const {
+    const int64_t step = f_.stride[2];
+    for (int64_t z = 0; z < f_.padded[0]; ++z) {
+      for (int64_t r = 0; r < rows_; ++r, to += line()) {
+        std::fill_n(to, line(), int16_t{0});
+        const int64_t at_z = z - f_.begin[0], at_y = first + r - f_.begin[1];
+        if (at_z < 0 || at_z >= f_.in[0] || at_y < 0 || at_y >= f_.in[1]) continue;
+        const uint8_t* from = channel + at_z * f_.from[2] + at_y * f_.from[3];
+        for (int64_t p = 0; p < step; ++p) {
+          // The elements at p, p + step, … of the padded line; the image begins at begin[2].
+          const int64_t skipped = p < f_.begin[2] ? (f_.begin[2] - p + step - 1) / step : 0,
+                        at_x = skipped * step + p - f_.begin[2];
+          const int64_t n = at_x < f_.in[2] ? (f_.in[2] - at_x + step - 1) / step : 0;
+          taps.widen(from + at_x * f_.from[4], step * f_.from[4], is_signed_, zero, n, to + p * part_ + skipped);
         }
       }
     }
@@ -266,8 +314,11 @@ class DirectIntegerConv final : public Kernel {
 
   Form f_;
   bool is_signed_, has_zero_;
-  std::vector<int32_t> weights_;
-  int threads_ = 1;
+  int threads_;
+  int64_t chunks_, lines_, rows_;  // of the lines of a slice, in so many chunks of so many; the rows of the image that one reads
+  int64_t part_, at_once_;         // elements of a line for one remainder by the stride; channels that are widened at a time
+  std::vector<int64_t> offsets_;   // of the taps of these channels
+  std::vector<int32_t> pairs_;     // weights by output, then by such channels
 };
 
 }  // namespace
@@ -279,7 +330,7 @@ void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& o
     return offer_integer_columns(b, machine, offer);
   }
   const double products = static_cast<double>(f->batch * f->outputs * f->plane() * f->depth());
-  constexpr double direct_per_us = 1e3;
+  constexpr double direct_per_us = 8e3;
   if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, f->depth())) {
     offer.refuse("cpu", *why);
     return offer_integer_columns(b, machine, offer);

@@ -35,6 +35,10 @@ void expect_agreement(const std::string& op, const std::vector<Tensor>& inputs, 
   }
 }
 
+Tensor any_bytes(DType type, const Shape& s, uint32_t seed) {
+  return type == DType::u8 ? random_tensor(type, s, seed, 0, 255.99) : random_tensor(type, s, seed, -128, 127.99);
+}
+
 TEST(ConvColumns, agrees_in_f64) {
   for (const Case& c : plain_cases()) {
     SCOPED_TRACE(to_string(c.x) + to_string(c.w));
@@ -69,14 +73,33 @@ TEST(ConvColumns, agrees_for_integers_by_computed_weights) {
     for (const DType a : {DType::u8, DType::i8})
       for (const DType b : {DType::u8, DType::i8}) {
         SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(a)) + std::string(name(b)));
-        const auto bytes = [](DType type, const Shape& s, uint32_t seed) {
-          return type == DType::u8 ? random_tensor(type, s, seed, 0, 255.99) : random_tensor(type, s, seed, -128, 127.99);
-        };
-        const Tensor x = bytes(a, c.x, 1), w = bytes(b, c.w, 2);
+        const Tensor x = any_bytes(a, c.x, 1), w = any_bytes(b, c.w, 2);
         expect_agreement("ConvInteger", {x, w}, c.attributes, false, 0);
-        expect_agreement("ConvInteger", {x, w, bytes(a, {}, 3)}, c.attributes, false, 0);
-        expect_agreement("ConvInteger", {x, w, bytes(a, {}, 3), bytes(b, {}, 4)}, c.attributes, false, 0);
-        expect_agreement("ConvInteger", {x, w, bytes(a, {1}, 3), bytes(b, {c.w[0]}, 4)}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3)}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {}, 4)}, c.attributes, false, 0);
+        expect_agreement("ConvInteger", {x, w, any_bytes(a, {1}, 3), any_bytes(b, {c.w[0]}, 4)}, c.attributes, false, 0);
+      }
+  }
+}
+
+TEST(IntegerConv, agrees_where_groups_are_small) {
+  const Case cases[] = {
+      {{1, 5, 7, 7}, {5, 1, 3, 3}, {{"group", int64_t{5}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{2, 1}}}},
+      {{2, 6, 9, 41}, {12, 3, 3, 2}, {{"group", int64_t{2}}, {"pads", Ints{1, 0, 2, 1}}, {"strides", Ints{2, 3}}}},
+      {{1, 3, 33, 70}, {3, 1, 5, 5}, {{"group", int64_t{3}}, {"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{1, 2}}}},
+      {{1, 4, 20, 17}, {4, 2, 3, 4}, {{"group", int64_t{2}}, {"dilations", Ints{3, 5}}, {"strides", Ints{3, 1}}}},
+      {{3, 70, 33}, {70, 1, 3}, {{"group", int64_t{70}}, {"pads", Ints{1, 1}}}},
+      {{1, 4, 4, 5, 19}, {4, 1, 2, 3, 3}, {{"group", int64_t{4}}, {"pads", Ints{0, 1, 0, 1, 1, 2}}, {"strides", Ints{1, 2, 1}}}},
+      {{1, 2, 4, 6}, {2, 1, 3, 3}, {{"group", int64_t{2}}, {"pads", Ints{7, 8, 7, 8}}, {"strides", Ints{3, 5}}}},
+      {{1, 600, 20, 21}, {2, 300, 3, 3}, {{"group", int64_t{2}}}},  // channels are widened a part at a time
+  };
+  for (const Case& c : cases) {
+    for (const DType a : {DType::u8, DType::i8})
+      for (const DType b : {DType::u8, DType::i8}) {
+        SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(a)) + std::string(name(b)));
+        const Tensor x = any_bytes(a, c.x, 1), w = any_bytes(b, c.w, 2);
+        expect_agreement("ConvInteger", {x, w}, c.attributes, true, 0);
+        expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {c.w[0]}, 4)}, c.attributes, true, 0);
       }
   }
 }

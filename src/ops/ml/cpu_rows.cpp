@@ -2,15 +2,19 @@
 #include <algorithm>
 #include <memory>
 
+#include "expr/simd/isa.h"
+#include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/ml/linear.h"
 #include "ops/ml/offer.h"
+#include "ops/ml/simd/linear.h"
 
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t grain = 4;  // rows
+constexpr int64_t grain = 4;              // rows
+constexpr int64_t scores_at_once = 4096;  // made before they are looked at
 
 /// What any of these operators makes of a row: a class, or 0, and scores.
 class RowModel {
@@ -22,6 +26,7 @@ class RowModel {
       svm_ = std::make_unique<SvmModel>(svm_model(node, features));
     } else {
       linear_ = linear_model(node, features);
+      linear_.offsets.resize(static_cast<size_t>(linear_.targets));
       if (classifies) rule_ = std::make_unique<LinearRule>(node, linear_.targets);
     }
   }
@@ -32,13 +37,23 @@ class RowModel {
     return svm_ ? (svm_->supports + svm_->classes) * (features + 16) : linear_.targets * features;
   }
 
+  /// Scores of a row before the rule or the transform; 0 for support vectors.
+  int64_t targets() const { return linear_.targets; }
+  /// Of a linear model: y [rows, targets].
+  void score(const float* x, int64_t rows, float* y) const {
+    const LinearScores scores = simd::best() == simd::Isa::avx2 ? avx2::linear_scores() : base::linear_scores();
+    scores(x, rows, linear_.features, linear_.weights.data(), linear_.offsets.data(), linear_.targets, y);
+  }
+  /// Whether scores are given out as they are.
+  bool gives_scores() const { return transform_ == PostTransform::none && (!rule_ || linear_.targets > 1); }
+
+  /// `scores`: of a linear model's row what score() made of it.
   int64_t decide(const float* x, std::vector<double>& scores, std::vector<float>& scratch) const {
     if (svm_ && labels_) return svm_->classify(x, scratch, scores);
     if (svm_) {
       scores.assign(1, svm_->regress(x, scratch));
       return 0;
     }
-    linear_.scores(x, scores);
     if (rule_) return rule_->decide(scores);
     post_transform(scores, transform_);
     return 0;
@@ -58,30 +73,49 @@ class RowModelKernel final : public Kernel {
       : features_(features_of(b.inputs[0].shape)),
         rows_(rows_of(b.inputs[0].shape)),
         model_(*b.node, features_),
+        at_once_(std::clamp<int64_t>(scores_at_once / std::max<int64_t>(1, model_.targets()), 8, 64)),
         threads_(useful_threads(threads,
                                 std::min(rows_, int64_t{1} << 30) * std::min(model_.work(features_), int64_t{1} << 30) / 2)) {}
+
+  int64_t workspace() const override { return threads_ * own_bytes(); }
 
   void run(const Buffers& b) override {
     const auto* x = static_cast<const float*>(b.inputs[0]);
     const size_t at = model_.labels() ? 1 : 0;
     auto* y = at < b.outputs.size() ? static_cast<float*>(b.outputs[at]) : nullptr;
     auto* labels = model_.labels() ? static_cast<int64_t*>(b.outputs[0]) : nullptr;
-    parallel(threads_, rows_, grain, [&](int64_t begin, int64_t end, int) {
+    const int64_t targets = model_.targets();
+    parallel(threads_, rows_, grain, [&](int64_t begin, int64_t end, int thread) {
+      auto* own = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + thread * own_bytes());
       std::vector<double> scores;
       std::vector<float> scratch;
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t chosen = model_.decide(x + r * features_, scores, scratch);
-        if (labels) labels[r] = model_.labels()->integer(chosen);
-        if (y)
-          std::transform(scores.begin(), scores.end(), y + r * static_cast<int64_t>(scores.size()),
-                         [](double v) { return static_cast<float>(v); });
+      for (int64_t n = 0; begin < end; begin += n) {
+        n = std::min(at_once_, end - begin);
+        const bool plain = targets > 0 && model_.gives_scores();
+        float* made = plain && y ? y + begin * targets : own;
+        if (targets > 0) model_.score(x + begin * features_, n, made);
+        for (int64_t i = 0; i < n && !plain; ++i) {
+          scores.assign(made + i * targets, made + (i + 1) * targets);
+          const int64_t r = begin + i, chosen = model_.decide(x + r * features_, scores, scratch);
+          if (labels) labels[r] = model_.labels()->integer(chosen);
+          if (y)
+            std::transform(scores.begin(), scores.end(), y + r * static_cast<int64_t>(scores.size()),
+                           [](double v) { return static_cast<float>(v); });
+        }
+        for (int64_t i = 0; i < n && plain && labels; ++i) {
+          const float* row = made + i * targets;
+          labels[begin + i] = model_.labels()->integer(std::max_element(row, row + targets) - row);
+        }
       }
     });
   }
 
  private:
+  int64_t own_bytes() const { return aligned(at_once_ * model_.targets() * static_cast<int64_t>(sizeof(float))); }
+
   int64_t features_, rows_;
   RowModel model_;
+  int64_t at_once_;  // rows
   int threads_;
 };
 

@@ -1,4 +1,8 @@
 // The operators on features on the processor against the references.
+#include <fmt/core.h>
+
+#include <numeric>
+
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -62,6 +66,32 @@ TEST(FeatureTactics, pick_and_join_columns) {
     joined.bound.outputs[0].shape = {300, 7};
     EXPECT_THAT(check(joined, 0), ElementsAre("cpu")) << name(type);
   }
+}
+
+TEST(LinearTactics, score_rows_of_every_length) {
+  for (const int64_t features : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 1023, 1025, 2050})
+    for (const int64_t rows : {1, 3, 7, 8, 9, 65})
+      for (const int64_t targets : {1, 2, 3, 9})
+        for (const char* transform : {"NONE", "SOFTMAX", "LOGISTIC"}) {
+          const Tensor w = random_tensor(DType::f32, {targets * features}, 3), o = random_tensor(DType::f32, {targets}, 4);
+          const auto floats = [](const Tensor& t) { return Floats(t.data<float>(), t.data<float>() + t.size()); };
+          Trial t = over_features("LinearRegressor",
+                                  {{"coefficients", floats(w)},
+                                   {"intercepts", floats(o)},
+                                   {"targets", targets},
+                                   {"post_transform", std::string(transform)}},
+                                  random_tensor(DType::f32, {rows, features}, 2), DType::f32);
+          t.bound.outputs[0].shape = {rows, targets};
+          SCOPED_TRACE(fmt::format("{} x {} -> {} {}", rows, features, targets, transform));
+          EXPECT_THAT(check(t, 2e-5, 1 + static_cast<int>(rows % 3)), ElementsAre("cpu"));
+          t.node.op = "LinearClassifier";
+          t.node.attrs.erase("targets");
+          std::vector<int64_t> labels(static_cast<size_t>(std::max<int64_t>(2, targets)));
+          std::iota(labels.begin(), labels.end(), int64_t{5});
+          t.node.attrs["classlabels_ints"] = labels;
+          t.bound.outputs[0] = {DType::i64, {rows}};
+          EXPECT_THAT(check(t, 0, 1 + static_cast<int>(rows % 3)), ElementsAre("cpu"));
+        }
 }
 
 /// A stump: feature 0 <= 1 leads to `low`, else to `high`.

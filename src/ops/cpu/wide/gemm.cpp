@@ -15,6 +15,7 @@ constexpr int64_t depth = 256;           // of a block: a panel's part of it sta
 constexpr int64_t most_rows = 96;        // of a task, whose part of `depth` columns stays in the L2 cache
 constexpr int64_t least_work = 1 << 16;  // of a task, in products
 constexpr int64_t columns_of_few = 512;  // of y, which stay in the L1 cache while the rows of b go by
+constexpr int64_t few_products = 8;      // to an element of y: writing y is the work, row after row
 
 const char* at(const void* data, int64_t element, int64_t size) { return static_cast<const char*>(data) + element * size; }
 char* at(void* data, int64_t element, int64_t size) { return static_cast<char*>(data) + element * size; }
@@ -98,6 +99,30 @@ void Gemm::pack_rows(Matrix a, const Part& p, int64_t k, int64_t count, char* to
   }
 }
 
+/// Products of small depth: a few rows of y at a time from end to end, whose lines tiles would write in parts. False where b's rows'
+/// elements are apart.
+bool Gemm::run_shallow(Matrix a, Matrix b, void* c, int64_t c_row) const {
+  if (k_ > few_products || b.column != 1 || n_ < table_->full.columns) return false;
+  const int64_t blocks = divide_up(n_, columns_of_few), few = Table::few;
+  parallel(threads_, divide_up(m_, few) * blocks, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / blocks * few, first = i % blocks * columns_of_few;
+      table_->across({.a = at(a.data, row * a.row, size_),
+                      .a_row = a.row,
+                      .a_column = a.column,
+                      .rows = static_cast<int>(std::min(few, m_ - row)),
+                      .b = at(b.data, first, size_),
+                      .b_step = b.row,
+                      .k = k_,
+                      .columns = std::min(columns_of_few, n_ - first),
+                      .y = at(c, row * c_row + first, size_),
+                      .y_row = c_row,
+                      .y_column = 1});
+    }
+  });
+  return true;
+}
+
 /// A few rows or columns: nothing is packed. False where the operands lie so that their elements are apart.
 bool Gemm::run_few(Matrix a, Matrix b, void* c, int64_t c_row) const {
   const bool rows = m_ <= Table::few, columns = !rows && n_ == 1;
@@ -133,7 +158,7 @@ void Gemm::run(Matrix a, Matrix b, void* c, int64_t c_row, void* workspace) cons
     for (int64_t i = 0; i < m_; ++i) std::memset(at(c, i * c_row, size_), 0, static_cast<size_t>(n_ * size_));
     return;
   }
-  if (run_few(a, b, c, c_row)) return;
+  if (run_few(a, b, c, c_row) || run_shallow(a, b, c, c_row)) return;
   const int64_t panels = divide_up(n_, panel_.columns), panel_bytes = panel_.columns * k_ * size_;
   char* packed = static_cast<char*>(workspace);
   parallel(threads_, panels, 1, [&](int64_t begin, int64_t end, int) {

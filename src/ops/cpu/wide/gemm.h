@@ -37,6 +37,7 @@ class Gemm {
     int64_t begin, end;   // panels
   };
   bool run_few(Matrix a, Matrix b, void* c, int64_t c_row) const;
+  bool run_shallow(Matrix a, Matrix b, void* c, int64_t c_row) const;
   void pack(Matrix b, int64_t panel, char* to) const;
   void pack_rows(Matrix a, const Part& p, int64_t k, int64_t count, char* to) const;
   void run_part(Matrix a, const char* packed, void* c, int64_t c_row, const Part& p, char* rows) const;

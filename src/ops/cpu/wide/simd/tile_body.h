@@ -84,8 +84,8 @@ template <class T, int vectors> SMELT_WIDE_TARGET void tile(const Tile& t) {
   }
 }
 
-/// y[r] += Σ over `depth` rows of b: y goes through memory once for all of them.
-template <class T, int rows, int depth> SMELT_WIDE_TARGET void add_rows(const FewRows& f, const T* a, const T* b) {
+/// y[r] += Σ over `depth` rows of b: y goes through memory once for all of them. `first`: y[r] = that sum.
+template <class T, int rows, int depth, bool first> SMELT_WIDE_TARGET void add_rows(const FewRows& f, const T* a, const T* b) {
   constexpr int lanes = Registers<T>::lanes;
   T factor[rows][depth];
   for (int r = 0; r < rows; ++r)
@@ -96,27 +96,37 @@ template <class T, int rows, int depth> SMELT_WIDE_TARGET void add_rows(const Fe
     for (int d = 0; d < depth; ++d) from[d] = load(b + d * f.b_step + j);
     for (int r = 0; r < rows; ++r) {
       T* y = static_cast<T*>(f.y) + r * f.y_row + j;
-      auto sum = load(y);
+      typename Registers<T>::Vector sum = {};
+      if (!first) sum = load(y);
       for (int d = 0; d < depth; ++d) sum = factor[r][d] * from[d] + sum;
       store(y, sum);
     }
   }
-  for (; j < f.columns; ++j)
-    for (int r = 0; r < rows; ++r)
-      for (int d = 0; d < depth; ++d) static_cast<T*>(f.y)[r * f.y_row + j] += factor[r][d] * b[d * f.b_step + j];
+  for (; j < f.columns; ++j) {
+    for (int r = 0; r < rows; ++r) {
+      T* y = static_cast<T*>(f.y) + r * f.y_row + j;
+      T sum = first ? T(0) : *y;
+      for (int d = 0; d < depth; ++d) sum += factor[r][d] * b[d * f.b_step + j];
+      *y = sum;
+    }
+  }
 }
 
 template <class T, int rows = Table::few> SMELT_WIDE_TARGET void across(const FewRows& f) {
   if constexpr (rows > 1) {
     if (f.rows < rows) return across<T, rows - 1>(f);
   }
-  for (int r = 0; r < rows; ++r)
-    for (int64_t j = 0; j < f.columns; ++j) static_cast<T*>(f.y)[r * f.y_row + j] = 0;
   const T *a = static_cast<const T*>(f.a), *b = static_cast<const T*>(f.b);
   constexpr int depth = 4;
-  int64_t k = 0;
-  for (; k + depth <= f.k; k += depth) add_rows<T, rows, depth>(f, a + k * f.a_column, b + k * f.b_step);
-  for (; k < f.k; ++k) add_rows<T, rows, 1>(f, a + k * f.a_column, b + k * f.b_step);
+  // What is left over by blocks of four comes first.
+  int64_t k = f.k % depth;
+  switch (k) {
+    case 1: add_rows<T, rows, 1, true>(f, a, b); break;
+    case 2: add_rows<T, rows, 2, true>(f, a, b); break;
+    case 3: add_rows<T, rows, 3, true>(f, a, b); break;
+    default: add_rows<T, rows, depth, true>(f, a, b), k = depth;
+  }
+  for (; k < f.k; k += depth) add_rows<T, rows, depth, false>(f, a + k * f.a_column, b + k * f.b_step);
 }
 
 template <class T, int rows = Table::few> SMELT_WIDE_TARGET void along(const FewRows& f) {

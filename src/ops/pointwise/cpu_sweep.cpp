@@ -15,17 +15,18 @@ namespace {
 
 // Below, a call of the evaluator costs more than gathering its operands; operands that repeat are gathered once.
 constexpr int64_t short_run = 48, short_repeated_run = 256;
+constexpr int64_t most_repeated = 512;  // elements of such an operand: half a block
 int width(DType t) { return std::max(bits(t) / 8, 1); }
 
-/// How many elements of a view repeat throughout the output, in its order: those of the last axes, where the others' strides are 0.
-/// 0: not so.
+/// How many elements of a view repeat throughout the output, in its order: those of the axes behind the ones whose strides are 0. As
+/// many as the output has where it lies as that does; 0 for another view that does not repeat.
 int64_t period(const Shape& extents, const Shape& strides) {
+  size_t first = 0;
+  while (first < extents.size() && strides[first] == 0) ++first;
   int64_t n = 1;
-  size_t a = extents.size();
-  for (; a > 0 && strides[a - 1] == n; --a) n *= extents[a - 1];
-  for (; a > 0; --a)
-    if (strides[a - 1] != 0) return 0;
-  return n;
+  bool dense = true;
+  for (size_t a = extents.size(); a-- > first; n *= extents[a]) dense &= strides[a] == n;
+  return first > 0 || dense ? n : 0;
 }
 
 /// By input, whether it is of bools that only functions read to which every byte but 0 is true.
@@ -79,7 +80,7 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   bool all_repeat = true;
   for (size_t i = 0; i < inputs_; ++i) {
     periods_.push_back(period(extents_, strides_[i]));
-    all_repeat &= periods_[i] > 0;
+    all_repeat &= periods_[i] == count_ || (periods_[i] > 0 && periods_[i] <= most_repeated);
   }
   gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
              strides_[inputs_] == dense;

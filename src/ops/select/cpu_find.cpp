@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/core/any_booleans.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
@@ -53,7 +54,7 @@ template <class F> void with_word(int64_t size, const F& f) {
 
 // --- NonZero ------------------------------------------------------------------------------------------------------
 
-class NonZeroKernel final : public Kernel {
+class NonZeroKernel final : public Kernel, public TakesAnyBooleans {
  public:
   NonZeroKernel(const BoundTensor& x, int threads)
       : shape_(x.shape),
@@ -64,6 +65,7 @@ class NonZeroKernel final : public Kernel {
         parts_(parts_of(count_, threads_)) {}
 
   int64_t workspace() const override { return parts_ * 8; }
+  bool takes_any_boolean(size_t) const override { return true; }
 
   void run(const Buffers& b) override {
     with_word(size_, [&]<class T>(T) {
@@ -77,29 +79,34 @@ class NonZeroKernel final : public Kernel {
       });
       const int64_t found = add_up(firsts, parts_);
       auto* y = static_cast<int64_t*>(b.outputs[0]);
-      for_parts(threads_, parts_, count_,
-                [&](int64_t p, int64_t begin, int64_t end) { put(x, mask, begin, end, y + firsts[p], found); });
+      for_parts(threads_, parts_, count_, [&](int64_t p, int64_t begin, int64_t end) {
+        const int64_t next = p + 1 < parts_ ? firsts[p + 1] : found;
+        put(x, mask, begin, end, y + firsts[p], next - firsts[p], found);
+      });
       *static_cast<int64_t*>(b.outputs.back()) = found;
     });
   }
 
  private:
-  /// Writes the places of [begin, end), a row of `found` for each axis, from y on.
-  template <class T> void put(const T* x, T mask, int64_t begin, int64_t end, int64_t* y, int64_t found) const {
+  /// Writes the places of [begin, end), `left` of them, a row of `found` for each axis, from y on.
+  template <class T> void put(const T* x, T mask, int64_t begin, int64_t end, int64_t* y, int64_t left, int64_t found) const {
     const size_t rank = shape_.size();
     const int64_t inner = shape_.back();
-    for (int64_t i = begin; i < end;) {
+    for (int64_t i = begin; left > 0;) {
       const int64_t row = i / inner, stop = std::min(end, (row + 1) * inner), first = row * inner;
       int64_t* last = y + static_cast<int64_t>(rank - 1) * found;
       int64_t n = 0;
-      for (; i < stop; ++i)
-        if ((x[i] & mask) != 0) last[n++] = i - first;
+      for (; i < stop && n < left; ++i) {  // without a branch for each element
+        last[n] = i - first;
+        n += (x[i] & mask) != 0 ? 1 : 0;
+      }
       int64_t rest = row;
       for (size_t a = rank - 1; a-- > 0;) {
         std::fill_n(y + static_cast<int64_t>(a) * found, n, rest % shape_[a]);
         rest /= shape_[a];
       }
       y += n;
+      left -= n;
     }
   }
 
@@ -112,7 +119,7 @@ class NonZeroKernel final : public Kernel {
 
 // --- Compress -----------------------------------------------------------------------------------------------------
 
-class CompressKernel final : public Kernel {
+class CompressKernel final : public Kernel, public TakesAnyBooleans {
  public:
   /// x is seen as v.outer blocks of v.extent rows of `row` bytes; the first `flags` of each may be taken.
   CompressKernel(const AxisView& v, int64_t row, int64_t flags, int threads)
@@ -123,6 +130,7 @@ class CompressKernel final : public Kernel {
         parts_(parts_of(flags, threads_)) {}
 
   int64_t workspace() const override { return (parts_ + flags_) * 8; }
+  bool takes_any_boolean(size_t i) const override { return i == 1; }  // the others are copied
 
   void run(const Buffers& b) override {
     const auto* flag = static_cast<const uint8_t*>(b.inputs[1]);
@@ -132,10 +140,13 @@ class CompressKernel final : public Kernel {
       firsts[p] = end - begin - std::count(flag + begin, flag + end, uint8_t{0});
     });
     const int64_t found = add_up(firsts, parts_);
-    for_parts(threads_, parts_, flags_, [&](int64_t p, int64_t begin, int64_t end) {
-      int64_t* to = taken + firsts[p];
-      for (int64_t i = begin; i < end; ++i)
-        if (flag[i] != 0) *to++ = i;
+    for_parts(threads_, parts_, flags_, [&](int64_t p, int64_t begin, int64_t) {
+      // Without a branch for each flag; the part after this one has its own places.
+      int64_t *to = taken + firsts[p], *const stop = taken + (p + 1 < parts_ ? firsts[p + 1] : found);
+      for (int64_t i = begin; to < stop; ++i) {
+        *to = i;
+        to += flag[i] != 0 ? 1 : 0;
+      }
     });
     *static_cast<int64_t*>(b.outputs.back()) = found;
     const auto* x = static_cast<const char*>(b.inputs[0]);

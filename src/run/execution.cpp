@@ -144,8 +144,9 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
       continue;
     }
     v = inputs[i];
-    const bool odd =
-        v.type() == DType::boolean && !(is_last && first.takes_any_boolean(plan_->graph().inputs()[i])) && has_odd_booleans(v);
+    const ValueId id = plan_->graph().inputs()[i];
+    const bool is_output = std::ranges::find(plan_->graph().outputs(), id) != plan_->graph().outputs().end();
+    const bool odd = v.type() == DType::boolean && !(is_last && !is_output && first.takes_any_boolean(id)) && has_odd_booleans(v);
     if (v.type() == DType::string || (usable(v) && !first.own_memory_only && !odd)) continue;
     Tensor& own = own_inputs_[i];
     if (own.type() != v.type() || own.shape() != v.shape()) {

@@ -18,7 +18,13 @@ std::vector<StepRange> ranges_of(const plan::Segment& s) {
 
 bool reads_any_boolean(const plan::Segment& s, ValueId v) {
   const auto port = std::ranges::find(s.externals, v, &plan::Port::value);
-  if (port == s.externals.end()) return false;
+  // Nothing reads it where its extents alone are asked for. Branches may read more than their steps list.
+  if (port == s.externals.end()) {
+    const auto has_branches = [](const plan::Step& step) {
+      return step.kind == plan::StepKind::dynamic || step.kind == plan::StepKind::control;
+    };
+    return std::ranges::find(s.results, v, &plan::Port::value) == s.results.end() && std::ranges::none_of(s.steps, has_branches);
+  }
   const auto is_same = [&](plan::TensorIndex t) {
     return t != plan::absent && s.tensor(t).buffer == s.tensor(port->tensor).buffer;
   };

@@ -1,4 +1,6 @@
 """Models as exporters and tools leave them: stale claims, other spellings of a domain, functions that nothing calls, old operators."""
+import json
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -197,3 +199,20 @@ def test_a_norm_from_its_parts_keeps_the_type_of_a_cast_beside_it(tmp_path, x, y
                  f"m = ReduceMean <axes = [-1]> (s) e0 = Constant <value_float = 0.01> () e = Cast <to = {numbers[x]}> (e0) "
                  f"v = Add(m, e) r = Sqrt(v) n = Div(x, r) z = Cast <to = {numbers[y]}> (n) y0 = Cast <to = 1> (z) }}", opset=17)
     check(path, {"x0": floats(2, 8)}, tolerance=2e-3)
+
+
+def test_weights_in_few_bits_are_widened_once_and_tables_of_them_by_the_rows_that_are_read(tmp_path, command):
+    """As tools that shrink files write them: Cast and Mul of constants, which a run must not compute again."""
+    rows, width, many = 3 << 14, 64, 3 << 14   # both results are above 8 MiB in f32
+    given = {"table": RNG.integers(-128, 128, (rows, width), np.int8), "scales": np.abs(floats(rows, 1)),
+             "weights": floats(width, many).astype(np.float16)}
+    path = saved(tmp_path, f"""g (int64[A, B] i) => (float[A, B, {many}] y)
+        {{ t = Cast <to = 1> (table) s = Mul(t, scales) e = Gather(s, i) w = Cast <to = 1> (weights) y = MatMul(e, w) }}""",
+                 edit=lambda m: m.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in given.items()))
+    feeds = {"i": np.array([[3, -1], [rows - 1, 0]])}
+    [want], [got] = peer(path, feeds), smelt.Session(path, tuning_level=0).run(None, feeds)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+    said = json.loads(command("explain", path, "--kernels", "--json", "--tuning-level", 0, "--no-cache").stdout)
+    steps = {t["step"]: t["problem"] for t in said["tactics"] if t["result"] == "runs"}
+    assert steps
+    assert not [p for p in steps.values() if f">f32[{rows},{width}]" in p or f">f32[{width},{many}]" in p], steps

@@ -64,6 +64,18 @@ TEST(FoldConstants, does_not_blow_up) {
   EXPECT_EQ(verdict(b, fold_constants, "y"), "too_large by y");
 }
 
+TEST(FoldConstants, computes_the_same_elements_in_a_wider_type) {
+  Builder b;
+  constexpr int64_t extent = 3 << 20;  // 12 MiB in f32
+  const ValueId half = b.weights("half", {extent}, DType::f16), byte = b.weights("byte", {4, extent}, DType::i8);
+  b.output(b.node("from_16", "Cast", {half}, {extent}, DType::f32, {{"to", int64_t{1}}}));
+  b.output(b.node("from_8", "Cast", {byte}, {4, extent}, DType::f32, {{"to", int64_t{1}}}));
+  b.output(b.node("more", "Add", {b.weights("row", {1, extent}), b.weights("column", {4, 1})}, {4, extent}));
+  EXPECT_EQ(verdict(b, fold_constants, "from_16"), "matched");
+  EXPECT_EQ(verdict(b, fold_constants, "from_8"), "matched");
+  EXPECT_EQ(verdict(b, fold_constants, "more"), "too_large by more");
+}
+
 TEST(FoldConstants, many_results_do_not_blow_up_together) {
   Builder b;
   constexpr int64_t extent = 1 << 21;  // 8 MiB each; without more than 64 of them, of 100

@@ -1,6 +1,7 @@
 // Before   a node whose inputs are constants, or whose result follows from shapes (Shape, Size and arithmetic on them)
 // After    its result as a constant
-// Unless   the result is much larger than what it is computed from (Expand, ConstantOfShape, Tile)
+// Unless   the result has many more elements than what it is computed from (Expand, ConstantOfShape, Tile). The same elements in a wider
+//          type are computed: weights that the model keeps in 16 or 8 bits and casts
 //          the results of all such nodes come to take much more than what they are computed from
 //          computing it here takes long (a product of large constants)
 //          the operator draws random numbers, runs a subgraph, or dequantizes (the int8 operators take its input)
@@ -17,8 +18,8 @@
 namespace smelt::fuse {
 namespace {
 
-constexpr int64_t always = 8 << 20;           // bytes of a result that may be larger than the inputs: a 1024 x 2048 mask in f32
-constexpr int64_t at_most = 64 << 20;         // bytes of any result: the model's constants are mapped, folded ones are not
+constexpr int64_t at_most =
+    64 << 20;  // bytes of a result of more elements: the model's constants are mapped, folded ones are not
 constexpr int64_t together = 512 << 20;       // bytes of all results, less the inputs that nothing else reads
 constexpr int64_t not_counted = 4 << 10;      // bytes of a result: extents and scalars, which rewrites need
 constexpr int64_t product_at_most = 1 << 20;  // elements of a contraction's inputs: a second or so in plain loops
@@ -83,12 +84,13 @@ Outcome fold_constants(const Graph& g, NodeId n) {
     if (auto t = from_shapes(g, node.out())) return become_constant(g, n, std::move(*t));
 
   std::vector<Tensor> inputs;
-  int64_t in_bytes = 0, in_elements = 0;
+  int64_t in_bytes = 0, in_elements = 0, longest = 0;
   for (ValueId v : node.inputs) {
     if (v != ValueId::none && !g.value(v).is_constant()) return NotHere{};
     inputs.push_back(v == ValueId::none ? Tensor() : g.value(v).constant);
     in_bytes += inputs.back().nbytes();
     in_elements += inputs.back().size();
+    longest = std::max(longest, inputs.back().size());
   }
   const ops::OpDef* def = ops::find(node.op, node.domain);
   if (!def || !def->deterministic || node.domain == smelt_domain || node.op == "DequantizeLinear") return NotHere{};
@@ -98,7 +100,8 @@ Outcome fold_constants(const Graph& g, NodeId n) {
                   product_at_most);
   try {
     const auto size = result_bytes(node, inputs);
-    if (size && *size > always && (*size > in_bytes || *size > at_most))
+    const bool widens = node.outputs.size() == 1 && size && *size <= bytes(g.value(node.out()).type, longest);
+    if (size && *size > folded_always && !(widens && *size <= together) && (*size > in_bytes || *size > at_most))
       return refuse(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
     const int64_t added = size && *size > not_counted ? added_bytes(g, n, *size) : 0;
     if (folding && added > 0 && folding->bytes + added > together)

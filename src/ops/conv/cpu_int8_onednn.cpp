@@ -1,9 +1,10 @@
 // Convolution of 8-bit integers by oneDNN: 32-bit sums in memory, and the epilogue over them while they are in the cache. Its
-// kernels see unsigned bytes (signed ones where they multiply those as they are) and no zero points: the image's is folded into
+// kernels see unsigned bytes (signed ones those that multiply them as they are) and no zero points: the image's is folded into
 // what the sums start from, and fills the padding of a copy where the padding is not 0.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "ops/conv/cpu_int8_image.h"
@@ -33,11 +34,11 @@ struct Plan {
   int64_t x_lines = 1;            // that those are made from
 };
 
-Plan plan(const Request& q, int threads) {
+Plan plan(const Request& q, bool flips, int threads) {
   const Problem& p = q.problem;
   const BoundTensor& x = q.node.inputs[q.at.x];
   Plan r;
-  r.flips = x.type == DType::i8 && !onednn::multiplies_signed_bytes();
+  r.flips = flips;
   if (x.type == DType::i8 && !r.flips) r.type = memory::data_type::s8;
   r.x = x.shape;
   r.pad_begin = p.pad_begin, r.pad_end = p.pad_end;
@@ -192,17 +193,27 @@ void offer_int8_onednn(const Request& q, Offer& offer) {
   const onednn::WeightRange range =
       onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return int8_weight(q, m, k / taps, k % taps); });
   onednn::offer_exact(offer, range, [&, threads = q.threads] {
-    const Plan r = plan(q, threads);
+    const bool is_signed = q.node.inputs[q.at.x].type == DType::i8;
+    const Plan shifted = plan(q, is_signed, threads);
+    std::vector<onednn::Implementation> found = choices(p, shifted, threads, offer);
+    std::optional<Plan> as_it_is;  // of signed bytes that AMX multiplies
+    const auto on_amx = [](const onednn::Implementation& c) { return onednn::names(c.name, "amx"); };
+    if (is_signed && onednn::multiplies_signed_bytes()) {
+      as_it_is = plan(q, false, threads);
+      std::erase_if(found, on_amx);
+      std::ranges::copy_if(choices(p, *as_it_is, threads, offer), std::back_inserter(found), on_amx);
+    }
+    const auto plan_of = [=](const onednn::Implementation& c) { return as_it_is && on_amx(c) ? *as_it_is : shifted; };
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3;  // sums, and bytes, of one core
-    const double moved =
-        static_cast<double>(elements(p.y)) / passed_per_us + (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
     const bool depthwise = p.group > 1 && p.w[1] == 1;
     return onednn::ByteProducts{
-        choices(p, r, threads, offer), r.type == memory::data_type::s8,
-        [=, flops = p.flops()](const onednn::Implementation& c) {
+        std::move(found), false,
+        [=, flops = p.flops(), sums = static_cast<double>(elements(p.y))](const onednn::Implementation& c) {
+          const Plan r = plan_of(c);
+          const double moved = sums / passed_per_us + (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
           return 5 + (flops / onednn::byte_flops_per_us(c.name, depthwise) + moved) / threads;
         },
-        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<Int8Onednn>(q, r, c, threads); }};
+        [=](const onednn::Implementation& c) { return std::make_unique<Int8Onednn>(q, plan_of(c), c, threads); }};
   });
 }
 

@@ -25,11 +25,10 @@ struct Plan {
   int64_t rows = 1;  // made at a time
 };
 
-Plan plan(const Product& q, int threads) {
-  const bool is_signed = q.bound.inputs[q.a].type == DType::i8;
+Plan plan(const Product& q, bool flips, int threads) {
   Plan r;
-  r.flips = is_signed && !onednn::multiplies_signed_bytes();
-  if (is_signed && !r.flips) r.type = memory::data_type::s8;
+  r.flips = flips;
+  if (q.bound.inputs[q.a].type == DType::i8 && !flips) r.type = memory::data_type::s8;
   const Problem& p = q.problem;
   r.rows = IntegerSums(p.n, threads).rows_at_a_time(p.m);
   return r;
@@ -171,12 +170,15 @@ void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
   const Problem& p = q.problem;
   const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); });
   onednn::offer_exact(offer, range, [&, threads] {
-    const Plan r = plan(q, threads);
+    Plan r = plan(q, q.bound.inputs[q.a].type == DType::i8 && !onednn::multiplies_signed_bytes(), threads);
+    std::vector<onednn::Implementation> found = choices(p, r, threads, offer);
+    if (r.type == memory::data_type::s8 && !onednn::keep_on_amx(found))
+      r = plan(q, true, threads), found = choices(p, r, threads, offer);
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;  // sums, bytes of a, and of b, of one core
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
     const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0), read = n * k / bytes_per_us;
     return onednn::ByteProducts{
-        choices(p, r, threads, offer), r.type == memory::data_type::s8,
+        std::move(found), r.type == memory::data_type::s8,
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
         },

@@ -27,13 +27,12 @@ struct Plan {
   memory::desc a, b, sums;
 };
 
-Plan plan(const Product& q, int threads) {
+Plan plan(const Product& q, bool flips_a, int threads) {
   const Problem& p = q.problem;
-  const bool is_signed = q.bound.inputs[q.a].type == DType::i8;
   Plan r;
-  r.flips_a = is_signed && !onednn::multiplies_signed_bytes();
+  r.flips_a = flips_a;
   r.flips_b = q.bound.inputs[q.b].type == DType::u8;
-  r.is_signed = is_signed && !r.flips_a;
+  r.is_signed = q.bound.inputs[q.a].type == DType::i8 && !flips_a;
   r.rows = q.node->program ? IntegerSums(p.n, threads).rows_at_a_time(p.m) : p.m;
   r.a = {{r.rows, p.k}, r.is_signed ? memory::data_type::s8 : memory::data_type::u8, memory::dims{r.flips_a ? p.k : q.a_row, 1}};
   r.b = {{p.k, p.n}, memory::data_type::s8, memory::dims{q.b_row, q.b_column}};
@@ -221,13 +220,15 @@ void offer_int8_onednn_computed(const Product& q, int threads, Offer& offer) {
   const Problem& p = q.problem;
   const onednn::WeightRange range{-128, 127, 128 * p.k};
   onednn::offer_exact(offer, range, [&, threads] {
-    const Plan r = plan(q, threads);
+    Plan r = plan(q, q.bound.inputs[q.a].type == DType::i8 && !onednn::multiplies_signed_bytes(), threads);
+    std::vector<onednn::Implementation> found = choices(r, threads, offer);
+    if (r.is_signed && !onednn::keep_on_amx(found)) r = plan(q, true, threads), found = choices(r, threads, offer);
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3;  // sums and bytes of one core
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
     const double moved = m * n / passed_per_us + (m * k + 2 * n * k) / copied_per_us;
     const double count = static_cast<double>(p.batch());
     return onednn::ByteProducts{
-        choices(r, threads, offer), r.is_signed,
+        std::move(found), r.is_signed,
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + 4 * count + (flops / onednn::byte_flops_per_us(c.name) + count * moved) / threads;
         },

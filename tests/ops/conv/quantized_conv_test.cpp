@@ -132,6 +132,13 @@ TEST(QuantizedConv, by_onednn_is_exact_behind_signed_bytes_of_any_depth_and_colu
       Trial t = small_weights(c);
       EXPECT_FALSE(check(t, 0).empty());
     }
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{8, 1}, {1, 8}, {2, 4}, {3, 3}}) {  // of one channel
+    Case c{{1, 16, 9, 9}, {16, 1, height, width}};
+    c.group = 16;
+    c.x_type = c.y_type = DType::i8;
+    Trial t = small_weights(c);
+    EXPECT_FALSE(check(t, 0).empty());
+  }
 }
 
 TEST(QuantizedConv, by_onednn_pads_without_a_copy_when_the_zero_point_is_0) {

@@ -40,16 +40,18 @@ TEST(OnednnBytes, weights_of_eight_bits_want_dot_products_in_the_implementation_
   EXPECT_THAT(reason("brg:avx512_core", false, {0, 65, 1000}), HasSubstr("weights reach 65"));
 }
 
-TEST(OnednnBytes, signed_rows_want_dot_products_even_with_small_weights) {
-  EXPECT_THAT(reason("brgconv_1x1:avx512_core", true, {-3, 3, 1000}), HasSubstr("halves the weights"));
-  EXPECT_EQ(reason("brgconv_1x1:avx512_core_vnni", true, {-3, 3, 1000}), "");
+TEST(OnednnBytes, signed_rows_want_amx_even_with_small_weights) {
+  for (const char* name :
+       {"brgconv_1x1:avx512_core", "brgconv_1x1:avx512_core_vnni", "jit_uni_int8:avx2_vnni", "x64:gemm_s8s8s32:jit"})
+    EXPECT_THAT(reason(name, true, {-3, 3, 1000}), HasSubstr("shifts signed bytes")) << name;
+  EXPECT_EQ(reason("brgconv_1x1:avx512_core_amx", true, {-3, 3, 1000}), "");
 }
 
 TEST(OnednnBytes, sums_beyond_24_bits_want_a_kernel_that_keeps_them_whole) {
   const WeightRange deep{-128, 127, (int64_t{1} << 24) / 255 + 1};
   EXPECT_EQ(reason("brgconv:avx512_core_vnni", false, deep), "");
   EXPECT_THAT(reason("jit_int8:avx512_core_vnni", false, deep), HasSubstr("at most 16777216 are exact"));
-  EXPECT_THAT(reason("brgconv:avx512_core_vnni", true, deep), HasSubstr("through f32"));
+  EXPECT_THAT(reason("jit:avx512_core_amx", true, deep), HasSubstr("through f32"));
 }
 
 TEST(OnednnBytes, weights_beyond_8_bits_are_none) {

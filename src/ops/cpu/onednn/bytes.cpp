@@ -28,9 +28,9 @@ bool has_dot_products(std::string_view implementation) {
 bool multiplies_signed_bytes() { return has(dnnl::cpu_isa::avx512_core_amx); }
 
 std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r) {
+  if (is_signed && !names(implementation, "amx"))
+    return refuse(Reason::not_exact, "{} shifts signed bytes by 128, and may make up for that wrongly", implementation);
   if (!has_dot_products(implementation)) {
-    if (is_signed)
-      return refuse(Reason::not_exact, "{} has no 8-bit dot products: it halves the weights behind signed bytes", implementation);
     // 2 · 255 · 64 = 32640: two products fit 16 bits whatever the image.
     constexpr int32_t safe = 64;
     const int32_t magnitude = std::max(r.largest, -r.smallest);
@@ -42,10 +42,7 @@ std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_sig
           implementation, magnitude, safe);
     }
   }
-  if (is_signed && names(implementation, "gemm_s8s8s32"))
-    return refuse(Reason::not_exact, "{} may make up wrongly for the shift of signed bytes, behind more than 256 products",
-                  implementation);
-  if (implementation.starts_with("brg") && (!is_signed || names(implementation, "amx"))) return std::nullopt;
+  if (implementation.starts_with("brg")) return std::nullopt;
   constexpr int64_t largest_whole = int64_t{1} << 24;
   const int64_t most = r.column * largest_byte;
   if (most <= largest_whole) return std::nullopt;

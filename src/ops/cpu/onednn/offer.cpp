@@ -30,6 +30,11 @@ void offer_exact(Offer& offer, const WeightRange& range, const std::function<Byt
   });
 }
 
+bool keep_on_amx(std::vector<Implementation>& found) {
+  std::erase_if(found, [](const Implementation& i) { return !names(i.name, "amx"); });
+  return !found.empty();
+}
+
 void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,
                      Offer& offer) {
   constexpr int64_t widest = 3;

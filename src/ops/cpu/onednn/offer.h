@@ -31,6 +31,9 @@ struct ByteProducts {
 /// candidates, the others rejections (rejects_weights, rejects_sums).
 void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask);
 
+/// Leaves those on AMX, which multiply signed bytes as they are; whether there are any.
+bool keep_on_amx(std::vector<Implementation>& found);
+
 /// Takes implementations on AMX out of `found`, and refuses them, where a stride above 1 divides its axis's window, or is above 3: sums of
 /// oneDNN 3.2 are wrong for some such convolutions (tests/ops/conv/quantized_conv_test.cpp). `windows`, `strides`: along each axis.
 void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,

@@ -115,3 +115,32 @@ def test_a_program_that_ends_while_daemon_threads_run_and_build_ends_well():
         done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60, check=False,
                               env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
         assert done.returncode == 0, done.stderr[-500:]
+
+
+# Memory that nobody may read: looking through it for odd booleans would end the process.
+UNREADABLE = """
+import ctypes, mmap
+import numpy as np, onnx, smelt
+from onnx import TensorProto, helper
+memory = mmap.mmap(-1, 1 << 16)
+b = np.frombuffer(memory, bool)
+address = ctypes.c_void_p(b.ctypes.data)
+libc = ctypes.CDLL(None, use_errno=True)
+for op in ("Size", "Shape"):
+    graph = helper.make_graph([helper.make_node(op, ["b"], ["y"])], "g", [helper.make_tensor_value_info("b", TensorProto.BOOL, ["n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.INT64, None)])
+    built = smelt.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString(),
+                          tuning_level=0, use_cache=False)
+    assert libc.mprotect(address, ctypes.c_size_t(len(b)), 0) == 0
+    [y] = built.run(None, {"b": b})
+    assert libc.mprotect(address, ctypes.c_size_t(len(b)), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+    assert np.ravel(y).tolist() == [1 << 16], y
+print("unread")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by libc's name")
+def test_a_bool_of_which_the_extents_are_asked_for_is_not_read():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", UNREADABLE], capture_output=True, text=True, check=False, env=environment)
+    assert found.stdout.strip() == "unread", found.stderr

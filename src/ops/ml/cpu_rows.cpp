@@ -9,6 +9,7 @@
 #include "ops/ml/linear.h"
 #include "ops/ml/offer.h"
 #include "ops/ml/simd/linear.h"
+#include "ops/softmax/simd/softmax.h"
 
 namespace smelt::ops {
 namespace {
@@ -44,8 +45,23 @@ class RowModel {
     const LinearScores scores = simd::best() == simd::Isa::avx2 ? avx2::linear_scores() : base::linear_scores();
     scores(x, rows, linear_.features, linear_.weights.data(), linear_.offsets.data(), linear_.targets, y);
   }
-  /// Whether scores are given out as they are.
-  bool gives_scores() const { return transform_ == PostTransform::none && (!rule_ || linear_.targets > 1); }
+  /// Whether scores are given out as they are or transformed by themselves, many rows at a time.
+  bool gives_scores() const {
+    const bool alone =
+        transform_ == PostTransform::none || transform_ == PostTransform::softmax || transform_ == PostTransform::logistic;
+    return alone && linear_.targets > 0 && (!rule_ || linear_.targets > 1);
+  }
+  /// Floats of memory to transform with, aligned to 64 bytes.
+  int64_t transform_floats() const { return transform_ == PostTransform::softmax ? row_floats(linear_.targets) : 0; }
+  /// Of rows of gives_scores(), where they lie.
+  void transform(float* scores, int64_t rows, float* memory) const {
+    const int64_t n = linear_.targets;
+    const bool wide = simd::best() == simd::Isa::avx2;
+    if (transform_ == PostTransform::softmax)
+      (wide ? avx2::softmax_simd() : base::softmax_simd())
+          .rows(SoftmaxSimd::Kind::f32, scores, n, scores, n, rows, n, memory, false);
+    if (transform_ == PostTransform::logistic) (wide ? avx2::logistic() : base::logistic())(scores, rows * n);
+  }
 
   /// `scores`: of a linear model's row what score() made of it.
   int64_t decide(const float* x, std::vector<double>& scores, std::vector<float>& scratch) const {
@@ -91,7 +107,7 @@ class RowModelKernel final : public Kernel {
       std::vector<float> scratch;
       for (int64_t n = 0; begin < end; begin += n) {
         n = std::min(at_once_, end - begin);
-        const bool plain = targets > 0 && model_.gives_scores();
+        const bool plain = model_.gives_scores();
         float* made = plain && y ? y + begin * targets : own;
         if (targets > 0) model_.score(x + begin * features_, n, made);
         for (int64_t i = 0; i < n && !plain; ++i) {
@@ -106,12 +122,15 @@ class RowModelKernel final : public Kernel {
           const float* row = made + i * targets;
           labels[begin + i] = model_.labels()->integer(std::max_element(row, row + targets) - row);
         }
+        if (plain && y) model_.transform(made, n, own + scores_floats());
       }
     });
   }
 
  private:
-  int64_t own_bytes() const { return aligned(at_once_ * model_.targets() * static_cast<int64_t>(sizeof(float))); }
+  static constexpr int64_t float_bytes = sizeof(float);
+  int64_t scores_floats() const { return aligned(at_once_ * model_.targets() * float_bytes) / float_bytes; }
+  int64_t own_bytes() const { return aligned((scores_floats() + model_.transform_floats()) * float_bytes); }
 
   int64_t features_, rows_;
   RowModel model_;

@@ -1,5 +1,7 @@
 #include "ops/ml/simd/linear.h"
 
+#include "expr/simd/math.h"
+#include "expr/simd/reduce.h"
 #include "expr/simd/vector.h"
 
 namespace smelt::SMELT_ISA {
@@ -45,8 +47,13 @@ void scores(const float* x, int64_t rows, int64_t features, const float* weights
   }
 }
 
+void each_logistic(float* x, int64_t n) {
+  for_registers(n, [&](int64_t i, int64_t count) { put(x + i, F32(1) / (F32(1) + exp(-get(x + i, count))), count); });
+}
+
 }  // namespace
 
 ops::LinearScores linear_scores() { return scores; }
+ops::Logistic logistic() { return each_logistic; }
 
 }  // namespace smelt::SMELT_ISA

@@ -10,11 +10,16 @@ namespace smelt::ops {
 using LinearScores = void (*)(const float* x, int64_t rows, int64_t features, const float* weights, const float* offsets,
                               int64_t targets, float* y);
 
+/// x[i] = 1 / (1 + exp(-x[i]))
+using Logistic = void (*)(float* x, int64_t n);
+
 }  // namespace smelt::ops
 
 namespace smelt::base {
 ops::LinearScores linear_scores();
+ops::Logistic logistic();
 }
 namespace smelt::avx2 {
 ops::LinearScores linear_scores();
+ops::Logistic logistic();
 }

@@ -1,0 +1,313 @@
+"""Cases of operators.py whose extents nobody chose: drawn by a seed out of sizes around registers, powers of two and primes.
+
+One to five axes; about 20,000 to 2 million elements, or products of some hundred thousand to some ten million."""
+
+import math
+
+import numpy as np
+from operator_cases import case, floats, ints, words
+
+SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 257, 1000, 4097, 65537)
+SCALE, ZERO = floats(0.05).reshape(()), np.array(3, np.uint8)
+UNARY = words("Abs Ceil Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Softplus "
+              "Softsign Tanh ThresholdedRelu Not IsNaN Clip")
+BINARY = words("Add Sub Mul Div Max Min Pow PRelu Greater LessOrEqual Equal And Mod BitwiseAnd")
+REDUCTIONS = words("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare")
+
+
+class Draw:
+    """Random choices of one seed."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def of(self, options):
+        return options[int(self.rng.integers(len(options)))]
+
+    def shape(self, ranks=(1, 2, 3, 4, 5), least=20_000, most=2_000_000):
+        while True:
+            s = [int(v) for v in self.rng.choice(SIZES, self.of(ranks))]
+            if least <= math.prod(s) <= most:
+                return s
+
+    def image(self, ranks=(1, 2, 3), most=600_000, channels=None):
+        """[n, c, spatial…]"""
+        while True:
+            s = self.shape([r + 2 for r in ranks], 10_000, most)
+            if max(s[:2]) <= 1000 and min(s[2:]) >= 3 and (channels is None or s[1] % channels == 0):
+                return s
+
+    def axis(self, shape):
+        return int(self.rng.integers(len(shape)))
+
+    def weights(self, *shape, kind=np.float32):
+        if np.dtype(kind).kind in "iu":
+            return self.rng.integers(1, 9, shape).astype(kind)
+        return self.rng.uniform(-0.1, 0.1, shape).astype(kind)
+
+
+def text(kind, shape):
+    return f"{kind} {'x'.join(map(str, shape))}"
+
+
+def unary(d):
+    op, s = d.of(UNARY), d.shape()
+    kind = "bool" if op == "Not" else d.of(("f32", "f32", "f16", "f64") if op in ("Abs", "Relu", "Exp", "Sigmoid", "Neg") else ("f32",))
+    extra = (floats(-1).reshape(()), floats(2).reshape(())) if op == "Clip" else ()
+    return case(op, text(kind, s), *extra, low=0.1)
+
+
+def binary(d):
+    op, s = d.of(BINARY), d.shape()
+    kind = ("bool" if op == "And" else d.of(("i32", "u8", "i64")) if op == "BitwiseAnd" else d.of(("i32", "i64")) if op == "Mod" else
+            "f32" if op in ("Pow", "PRelu") else d.of(("f32", "f32", "f16", "f64", "i32", "i64")))
+    a, b = list(s), list(s)
+    for i in range(len(s)):
+        match d.of((0, 0, 1, 2)):
+            case 1 if op != "PRelu" and math.prod(a) // a[i] * 20 > math.prod(s):
+                a[i] = 1
+            case 2:
+                b[i] = 1
+    return case(op, text(kind, a), text(kind, b), low=1)
+
+
+def where(d):
+    s = d.shape()
+    ones = [[1 if d.of((0, 0, 1)) else e for e in s] for _ in range(2)]
+    kind = d.of(("f32", "i64", "u8", "bool", "f16"))
+    return case("Where", text("bool", ones[0]), text(kind, ones[1]), text(kind, s), low=0)
+
+
+def cast(d):
+    return case("Cast", text(d.of(("f32", "f16", "u8", "i64", "bool", "i32", "f64")), d.shape()), to=d.of((1, 10, 2, 3, 6, 7, 9, 11)), low=0)
+
+
+def reduction(d):
+    op, s = d.of(REDUCTIONS), d.shape()
+    kind = d.of({"ReduceMax": ("f32", "u8", "i8", "i32", "f16"), "ReduceMin": ("f32", "u8", "i64"), "ReduceSum": ("f32", "f64", "i64")}
+                .get(op, ("f32", "f32", "f64")))
+    axes = [a for a in range(len(s)) if d.of((0, 1))] or [d.axis(s)]
+    return case(op, text(kind, s), ints(*axes), low=0.5 if kind[0] == "f" else 0, high=1.1 if kind[0] == "f" else 3, keepdims=d.of((0, 1)))
+
+
+def along(d):
+    op, s = d.of(words("Softmax LogSoftmax Hardmax ArgMax ArgMin CumSum TopK LpNormalization")), d.shape()
+    axis, kind = d.axis(s), d.of(("f32", "f32", "f64", "i32"))
+    if op == "CumSum":
+        return case(op, text(kind, s), np.array(axis), reverse=d.of((0, 0, 1)), exclusive=d.of((0, 0, 1)))
+    if op in ("ArgMax", "ArgMin"):
+        return case(op, text(d.of((kind, "u8", "f16")), s), axis=axis, select_last_index=d.of((0, 0, 1)))
+    if op == "TopK":
+        return case(op, text("f32", s), ints(min(s[axis], 3)), axis=axis, outputs=2, low=-(10**6), high=10**6)
+    return case(op, text("f32", s), axis=axis)
+
+
+def norm(d):
+    op = d.of(words("LayerNormalization RMSNormalization BatchNormalization InstanceNormalization GroupNormalization LRN"))
+    if op in ("LayerNormalization", "RMSNormalization"):
+        s = d.shape((2, 3, 4))
+        axis = 1 + int(d.rng.integers(len(s) - 1))
+        scale = text("f32", s[axis:])
+        return (case(op, text("f32", s), scale, scale, axis=axis) if op[0] == "L" else
+                case(op, text("f32", s), scale, opset=23, axis=axis))
+    s = d.image(channels=3 if op[0] == "G" else None)
+    pair = [text("f32", s[1:2])] * 2
+    if op == "LRN":
+        return case(op, text("f32", s), size=3)
+    return case(op, text("f32", s), *pair, *(pair if op[0] == "B" else ()), low=0.5, **({"num_groups": 3} if op[0] == "G" else {}))
+
+
+def movement(d):
+    op = d.of(words("Transpose Concat Split Slice Pad Expand Tile Gather GatherElements Reverse"))
+    s, kind = d.shape((2, 3, 4, 5)), d.of(("f32", "u8", "f16", "i64"))
+    axis = d.axis(s)
+    x = text(kind, s)
+    if op == "Transpose":
+        return case(op, x, perm=[int(v) for v in d.rng.permutation(len(s))])
+    if op == "Concat":
+        return case(op, x, x, axis=axis)
+    if op == "Split" and s[axis] > 1:
+        return case(op, x, ints(1, s[axis] - 1), axis=axis, outputs=2)
+    if op == "Pad":
+        return case(op, x, ints(*d.rng.integers(0, 3, 2 * len(s))), mode=d.of(("constant", "edge")))
+    if op == "Expand":
+        return case(op, text(kind, [1 if d.of((0, 1)) else e for e in s]), ints(*s))
+    if op == "Tile":
+        return case(op, x, ints(*(2 if i == axis else 1 for i in range(len(s)))))
+    if op == "Gather":
+        return case(op, x, d.rng.integers(0, s[axis], max(1, s[axis] // 2)), axis=axis)
+    if op == "GatherElements":
+        return case(op, x, d.rng.integers(0, s[axis], s), axis=axis)
+    step = -1 if op == "Reverse" else d.of((1, 2))
+    begin, end = (s[axis], -s[axis] - 1) if step < 0 else (min(1, s[axis] - 1), s[axis])
+    return case("Slice", x, ints(begin), ints(end), ints(axis), ints(step))
+
+
+def quantized(d):
+    op, s = d.of(words("QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu "
+                       "QLinearConcat")), d.shape()
+    axis = d.axis(s)
+    if op == "DynamicQuantizeLinear":
+        return case(op, text("f32", s), outputs=3)
+    if not op.startswith("QLinear"):
+        kind = "f32" if op[0] == "Q" else "u8"
+        per_axis = len(s) > 1 and s[axis] > 1 and d.of((0, 1))
+        scale, zero = (np.full(s[axis], 0.05, np.float32), np.ones(s[axis], np.uint8)) if per_axis else (SCALE, ZERO)
+        return case(op, text(kind, s), scale, zero, **({"axis": axis} if per_axis else {}))
+    own = {"domain": "com.microsoft"}
+    if op in ("QLinearAdd", "QLinearMul"):
+        b = [1 if d.of((0, 0, 1)) else e for e in s]
+        return case(op, text("u8", s), SCALE, ZERO, text("u8", b), SCALE, ZERO, SCALE, ZERO, **own)
+    if op == "QLinearConcat":
+        return case(op, SCALE, ZERO, text("u8", s), SCALE, ZERO, text("u8", s), SCALE, ZERO, axis=axis, **own)
+    return case(op, text("u8", s), SCALE, ZERO, SCALE, ZERO, **own)
+
+
+def product(d):
+    op = d.of(words("MatMul MatMul MatMul Gemm MatMulInteger QLinearMatMul"))
+    while True:
+        m, n, k = (int(v) for v in d.rng.choice(SIZES, 3))
+        if 300_000 <= m * n * k <= 60_000_000 and max(m * k, k * n, m * n) <= 2_000_000:
+            break
+    constant = d.of((0, 1))
+    if op == "MatMul":
+        kind = d.of(("f32", "f32", "f32", "f16", "f64", "i32", "i64"))
+        batch = [d.of((2, 3, 7))] if m * n * k < 8_000_000 and d.of((0, 1)) else []
+        b = d.weights(k, n) if constant and kind == "f32" else text(kind, [*(batch if d.of((0, 1)) else []), k, n])
+        return case(op, text(kind, [*batch, m, k]), b)
+    if op == "Gemm":
+        a, b = d.of((0, 1)), d.of((0, 1))
+        right = [n, k] if b else [k, n]
+        kind = "f32" if constant else d.of(("f32", "f64", "f16"))
+        return case(op, text(kind, [k, m] if a else [m, k]), d.weights(*right) if constant else text(kind, right), text(kind, [n]),
+                    transA=a, transB=b)
+    w = d.weights(k, n, kind=d.of((np.int8, np.uint8))) if constant else text("u8", [k, n])
+    if op == "MatMulInteger" or not constant:
+        return case("MatMulInteger", text("u8", [m, k]), w, np.array(3, np.uint8), low=0, high=100)
+    return case(op, text("u8", [m, k]), floats(0.1).reshape(()), ZERO, w, floats(0.1).reshape(()), np.array(0, w.dtype),
+                floats(k / 4).reshape(()), ZERO, low=0, high=100)
+
+
+def convolution(d):
+    op = d.of(words("Conv Conv Conv ConvTranspose ConvInteger QLinearConv"))
+    while True:
+        s = d.image((1, 2, 2, 3), 300_000)
+        axes = len(s) - 2
+        kernel = [min(int(d.of((1, 2, 3, 3, 5, 7))), e) for e in s[2:]]
+        depthwise = d.of((0, 0, 1)) and s[1] > 1
+        group = s[1] if depthwise else 1
+        outputs = s[1] if depthwise else int(d.of((1, 2, 3, 8, 15, 16, 17, 31, 33, 65)))
+        if 200_000 <= math.prod(s) * math.prod(kernel) * outputs // group <= 100_000_000:
+            break
+    strides, pads = [int(d.of((1, 1, 2, 3))) for _ in range(axes)], [k // 2 for k in kernel] * 2
+    attributes = {"group": group, "strides": strides, "pads": pads}
+    w = [outputs, s[1] // group, *kernel]
+    if op == "ConvTranspose":
+        attributes["strides"] = [min(v, k) for v, k in zip(strides, kernel)]
+        return case(op, text("f32", s), d.weights(s[1], outputs // group, *kernel), **attributes)
+    if op == "Conv":
+        kind = d.of(("f32", "f32", "f32", "f16"))
+        return case(op, text(kind, s), d.weights(*w, kind=np.float16 if kind == "f16" else np.float32), **attributes)
+    w = d.weights(*w, kind=d.of((np.int8, np.uint8)))
+    if op == "ConvInteger":
+        return case(op, text("u8", s), w, np.array(3, np.uint8), np.array(1, w.dtype), low=0, high=200, **attributes)
+    return case(op, text("u8", s), SCALE, ZERO, w, SCALE, np.array(1, w.dtype), floats(1).reshape(()), ZERO, low=0, high=200, **attributes)
+
+
+def window(d):
+    op = d.of(words("MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool QLinearAveragePool Resize "
+                    "MaxPool"))
+    s = d.image()
+    axes = len(s) - 2
+    if op.startswith("QLinearGlobal"):
+        return case(op, text("u8", s), SCALE, ZERO, SCALE, ZERO, domain="com.microsoft")
+    if op.startswith("Global"):
+        return case(op, text(d.of(("f32", "f16", "f64")), s))
+    if op == "Resize":
+        return case(op, text(d.of(("f32", "u8")), s), floats(), None, ints(s[0], s[1], *(e + e // 2 + 1 for e in s[2:])),
+                    mode=d.of(("nearest", "linear")))
+    kernel = [min(int(d.of((2, 3, 5))), e) for e in s[2:]]
+    attributes = {"kernel_shape": kernel, "strides": [int(d.of((1, 2, 3))) for _ in range(axes)], "pads": [k // 2 for k in kernel] * 2}
+    if op.startswith("QLinear"):
+        return case(op, text("u8", s), SCALE, ZERO, SCALE, ZERO, domain="com.microsoft", **attributes)
+    kind = d.of(("f32", "f32", "f16", "u8")) if op == "MaxPool" else "f32"
+    return case(op, text(kind, s), low=0, **attributes)
+
+
+def selection(d):
+    op, s = d.of(words("NonZero Compress Unique OneHot Trilu ScatterElements ScatterND GatherND")), d.shape((1, 2, 3))
+    kind = d.of(("f32", "bool", "i64", "u8"))
+    axis = d.axis(s)
+    if op == "NonZero":
+        return case(op, text(kind, s), low=-1 if kind == "f32" else 0, high=1)
+    if op == "Compress":
+        if d.of((0, 1)):
+            return case(op, text(kind, s), text("bool", [math.prod(s)]), low=0)
+        return case(op, text(kind, s), text("bool", [s[axis]]), axis=axis, low=0)
+    if op == "Unique":
+        return case(op, text("i64", [min(math.prod(s), 200_000)]), outputs=4, low=0, high=d.of((200, 10**9)))
+    if op == "OneHot":
+        n = d.of((3, 16, 255))
+        return case(op, text("i64", d.shape((1, 2), 300, 5000)), np.array(n), floats(0, 1), axis=d.of((0, -1)), low=0, high=n - 1)
+    if op == "Trilu":
+        return case(op, text("f32", d.shape((2, 3))), upper=d.of((0, 1)))
+    if op == "ScatterElements":
+        order = np.argsort(d.rng.random(s), axis)
+        return case(op, text("f32", s), order, text("f32", s), axis=axis)
+    if op == "ScatterND":
+        rows = d.rng.permutation(s[0])[:max(1, s[0] // 2), None]
+        return case(op, text("f32", s), rows, text("f32", [len(rows), *s[1:]]))
+    return case("GatherND", text("f32", s), d.rng.integers(0, s[0], (max(1, s[0] // 2), 1)))
+
+
+def learned(d):
+    """ai.onnx.ml"""
+    own = {"domain": "ai.onnx.ml"}
+    op = d.of(words("LinearClassifier LinearClassifier LinearRegressor SVMRegressor SVMClassifier Scaler Normalizer Imputer Binarizer "
+                    "OneHotEncoder LabelEncoder ArrayFeatureExtractor"))
+    rows, features, classes = d.of((1, 7, 255, 4097)), d.of((3, 4, 7, 15, 33, 129, 257)), d.of((2, 3, 7, 17))
+    x = text("f32", [rows, features])
+    of = d.of(("NONE", "SOFTMAX", "LOGISTIC"))
+    if op == "LinearClassifier":
+        return case(op, x, outputs=2, coefficients=d.weights(classes * features).tolist(), intercepts=d.weights(classes).tolist(),
+                    classlabels_ints=list(range(classes)), post_transform=of, **own)
+    if op == "LinearRegressor":
+        return case(op, x, coefficients=d.weights(classes * features).tolist(), intercepts=d.weights(classes).tolist(), targets=classes, **own)
+    svm = {"kernel_type": d.of(("LINEAR", "RBF", "POLY")), "kernel_params": [0.1, 0.0, 3.0]}
+    if op == "SVMRegressor":
+        return case(op, text("f32", [min(rows, 1000), features]), n_supports=63, rho=[0.1], coefficients=d.weights(63).tolist(),
+                    support_vectors=d.weights(63 * features).tolist(), **svm, **own)
+    if op == "SVMClassifier":
+        n = 9
+        return case(op, text("f32", [min(rows, 1000), features]), outputs=2, classlabels_ints=list(range(classes)),
+                    vectors_per_class=[n] * classes, support_vectors=d.weights(n * classes * features).tolist(),
+                    coefficients=d.weights((classes - 1) * n * classes).tolist(), rho=d.weights(classes * (classes - 1) // 2).tolist(),
+                    **svm, **own)
+    if op == "Scaler":
+        return case(op, x, offset=d.weights(features).tolist(), scale=d.weights(features).tolist(), **own)
+    if op == "Normalizer":
+        return case(op, x, norm=d.of(("L1", "L2", "MAX")), **own)
+    if op == "Imputer":
+        return case(op, x, imputed_value_floats=[0.5], replaced_value_float=1.0, **own)
+    if op == "Binarizer":
+        return case(op, x, threshold=0.5, **own)
+    if op == "OneHotEncoder":
+        return case(op, text("i64", [rows, features]), cats_int64s=list(range(classes)), zeros=1, low=0, high=classes - 1, **own)
+    if op == "LabelEncoder":
+        return case(op, text("i64", [rows, features]), keys_int64s=list(range(classes)), values_floats=[float(c) for c in range(classes)],
+                    default_float=-1.0, low=0, high=classes, **own)
+    return case(op, x, ints(*d.rng.integers(0, features, 3)), **own)
+
+
+KINDS = (unary, binary, where, cast, reduction, reduction, along, along, norm, movement, movement, quantized, quantized, product, product,
+         convolution, convolution, window, selection, learned)
+
+
+def random_cases(count, seed):
+    """So many cases, one kind after the other. No two are alike."""
+    d, seen = Draw(seed), set()
+    while len(seen) < count:
+        c = KINDS[len(seen) % len(KINDS)](d)
+        if c.name not in seen:
+            seen.add(c.name)
+            yield c

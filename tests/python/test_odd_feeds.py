@@ -18,12 +18,13 @@ def session(model, **options):
 
 
 @pytest.mark.parametrize("optimize", [True, False])
-@pytest.mark.parametrize("op", ["And", "Or", "Xor", "Equal", "Not", "Cast", "Unique", "NonZero", "Identity"])
+@pytest.mark.parametrize("op", ["And", "Or", "Xor", "Equal", "Not", "Cast", "Unique", "NonZero", "Identity", "ReduceMax", "ReduceMin"])
 def test_bytes_other_than_0_and_1_are_true(op, optimize):
     attributes = {"Cast": {"to": FLOAT}}.get(op, {})
     names = ["b", "c"] if op in ("And", "Or", "Xor", "Equal") else ["b"]
     result = {"Cast": FLOAT, "NonZero": TensorProto.INT64}.get(op, BOOL)
-    model = model_of([helper.make_node(op, names, ["y"], **attributes)], [(n, BOOL, ["n"]) for n in names], [("y", result, None)])
+    opset = {"opset": 20} if op.startswith("Reduce") else {}
+    model = model_of([helper.make_node(op, names, ["y"], **attributes)], [(n, BOOL, ["n"]) for n in names], [("y", result, None)], **opset)
     built, other = session(model, optimize=optimize), np.array([True, False] * 100)
     feeds = {"b": ODD, "c": other} if len(names) == 2 else {"b": ODD}
     plain = {n: a.view(np.uint8) != 0 for n, a in feeds.items()}

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "ops/core/align.h"
+#include "ops/core/any_booleans.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
@@ -81,7 +82,7 @@ std::vector<int64_t> all_axes(const ReduceProblem& p, const Shape& shape) {
   return normalize_axes(axes, static_cast<int64_t>(shape.size()));
 }
 
-class ReduceKernel final : public Kernel {
+class ReduceKernel final : public Kernel, public TakesAnyBooleans {
  public:
   ReduceKernel(const BoundNode& b, const ReduceProblem& p, int threads)
       : p_(p),
@@ -114,6 +115,9 @@ class ReduceKernel final : public Kernel {
   int64_t workspace() const override {
     return reduced_bytes() + part_bytes() + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
   }
+
+  /// Extremes of bools are of their bytes: where one is 0, and where all are.
+  bool takes_any_boolean(size_t i) const override { return i == 0 && type_ == DType::boolean; }
 
   void run(const Buffers& b) override {
     char* scratch = static_cast<char*>(b.workspace);
@@ -192,6 +196,8 @@ class ReduceKernel final : public Kernel {
     return v < T(0) ? T(0) : static_cast<T>(std::sqrt(static_cast<double>(v)));  // a sum of integers that has wrapped has none
   }
   template <class T> void finish(T* v, int64_t n) const {
+    if (type_ == DType::boolean)
+      for (int64_t i = 0; i < n; ++i) v[i] = v[i] != 0 ? T(1) : T(0);
     if (p_.kind != ReduceKind::mean && p_.kind != ReduceKind::l2) return;
     for (int64_t i = 0; i < n; ++i) v[i] = finished(v[i]);
   }

@@ -1,5 +1,6 @@
 // TopK on the processor, line by line; lines whose elements lie apart are first copied side by side, some at a time. The few best of
-// a long line are kept in order, or in a heap, and a vector comparison with the worst of them passes over the rest.
+// a long line are kept in order, or in a heap, and a vector comparison with the worst of them passes over the rest. The very few best of
+// columns, and of short rows, which become columns, are kept in registers: one of as many columns.
 #include <algorithm>
 
 #include "ops/core/align.h"
@@ -55,10 +56,13 @@ class TopKKernel final : public Kernel {
     // Copies a power of two apart would share few places of the cache.
     apart_ = l.view.extent + 64 / l.bytes;
     copies_ = l.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l.bytes);
+    turns_ = l.view.inner == 1 && l.view.extent <= short_row;
+    in_columns_ = l.results > 0 && l.results <= top_columns_most && (turns_ || l.view.inner > 1);
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
 
   void run(const Buffers& b) override {
+    if (in_columns_) return run_columns(b);
     const int64_t groups = (l_.view.inner + columns_ - 1) / columns_;
     parallel(threads_, l_.view.outer * groups, 1, [&](int64_t begin, int64_t end, int thread) {
       char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
@@ -72,7 +76,52 @@ class TopKKernel final : public Kernel {
   }
 
  private:
-  int64_t thread_bytes() const { return aligned(l_.view.extent * 16) + copies_; }
+  static constexpr int64_t at_once = 64;    // columns
+  static constexpr int64_t short_row = 32;  // elements
+
+  int64_t places_bytes() const { return aligned(l_.results * at_once * 8); }
+  int64_t thread_bytes() const {
+    if (in_columns_) return places_bytes() + (turns_ ? aligned(short_row * at_once * l_.bytes) : 0);
+    return aligned(l_.view.extent * 16) + copies_;
+  }
+
+  void run_columns(const Buffers& b) const {
+    const AxisView& v = l_.view;
+    const int64_t columns = turns_ ? v.outer : v.inner, groups = (columns + at_once - 1) / at_once;
+    parallel(threads_, (turns_ ? 1 : v.outer) * groups, 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
+      with_types(type_, [&]<class T, class C>(T, C) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first = i % groups * at_once;
+          some_columns<T>(b, i / groups, first, std::min(at_once, columns - first), own);
+        }
+      });
+    });
+  }
+
+  /// Columns, or rows as columns, `first` and some behind it.
+  template <class T> void some_columns(const Buffers& b, int64_t outer, int64_t first, int64_t n, char* own) const {
+    const AxisView& v = l_.view;
+    auto* places = reinterpret_cast<int64_t*>(own);
+    const T* x = static_cast<const T*>(b.inputs[0]) + (turns_ ? first * v.extent : outer * v.extent * v.inner + first);
+    if (turns_) {
+      T* turned = reinterpret_cast<T*>(own + places_bytes());
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t e = 0; e < v.extent; ++e) turned[e * at_once + r] = x[r * v.extent + e];
+      x = turned;
+    }
+    const int64_t step = turns_ ? at_once : v.inner;
+    line_simd().top_columns(l_.element, x, step, n, v.extent, l_.results, largest_, places, at_once);
+    auto* values = static_cast<T*>(b.outputs[0]);
+    auto* indices = b.outputs.size() > 1 ? static_cast<int64_t*>(b.outputs[1]) : nullptr;
+    for (int64_t j = 0; j < l_.results; ++j)
+      for (int64_t c = 0; c < n; ++c) {
+        const int64_t at = places[j * at_once + c];
+        const int64_t to = turns_ ? (first + c) * l_.results + j : (outer * l_.results + j) * v.inner + first + c;
+        if (values) values[to] = x[at * step + c];
+        if (indices) indices[to] = at;
+      }
+  }
 
   template <class T, class C> void group(const Buffers& b, int64_t outer, int64_t first, int64_t n, char* own) const {
     const AxisView& v = l_.view;
@@ -137,6 +186,7 @@ class TopKKernel final : public Kernel {
   Lines l_;
   DType type_;
   bool largest_;
+  bool turns_ = false, in_columns_ = false;  // rows become columns; columns are looked through in registers
   int threads_;
   int64_t columns_ = 1, apart_ = 0, copies_ = 0;
 };

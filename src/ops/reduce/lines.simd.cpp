@@ -36,6 +36,13 @@ int64_t any_next_before(LineElement e, const void* x, int64_t from, int64_t n, i
   });
 }
 
+void any_top_columns(LineElement e, const void* x, int64_t step, int64_t columns, int64_t n, int64_t k, bool largest,
+                     int64_t* places, int64_t places_step) {
+  with_element(e, [&]<class E>(const E*) {
+    (largest ? top_columns<E, true> : top_columns<E, false>)(static_cast<const E*>(x), step, columns, n, k, places, places_step);
+  });
+}
+
 // --- running totals
 
 /// What totals of E are kept in.
@@ -242,8 +249,8 @@ void any_scan_tensors(LineElement e, const void* x, void* y, int64_t columns, in
 }  // namespace
 
 const ops::LineSimd& line_simd() {
-  static constexpr ops::LineSimd table = {any_arg_rows,     any_arg_columns,  any_scan_rows,
-                                          any_scan_columns, any_scan_tensors, any_next_before};
+  static constexpr ops::LineSimd table = {any_arg_rows,     any_arg_columns, any_scan_rows,  any_scan_columns,
+                                          any_scan_tensors, any_next_before, any_top_columns};
   return table;
 }
 

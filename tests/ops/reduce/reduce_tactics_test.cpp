@@ -336,6 +336,22 @@ TEST(LineTactics, take_the_top_few_and_the_top_many) {
   }
 }
 
+TEST(LineTactics, take_the_top_few_of_columns_and_of_short_rows) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u16, DType::u32, DType::i64, DType::u64})
+    for (const Shape& shape :
+         {Shape{3, 17, 5}, Shape{2, 8, 131}, Shape{201, 9, 1}, Shape{70, 33, 2}, Shape{5, 300, 7}, Shape{131, 31, 1}})
+      for (int64_t k : {1, 2, 3, 8, 9})
+        for (int64_t largest : {0, 1}) {
+          if (k > shape[1]) continue;
+          Trial t = trial("TopK", type, shape, {{"axis", int64_t{1}}, {"largest", largest}});
+          if (type == DType::f32)
+            for (int64_t i = 0; i < elements(shape); i += 13) t.inputs[0].data<float>()[i] = nan;
+          t.add(ints({k}), true);
+          agrees(std::move(t), 0);
+        }
+}
+
 TEST(LineTactics, add_up_forwards_and_backwards) {
   for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64}) {
     for (int64_t axis : {0, 1, -1}) {

@@ -146,4 +146,50 @@ template <class E, bool largest> int64_t next_before(const E* x, int64_t from, i
   return n;
 }
 
+/// Whether a comes before b by its value: a NaN is larger than every number.
+template <class C, bool largest> SMELT_INLINE Vector<MaskOf<C>> is_before(Vector<C> a, Vector<C> b) {
+  auto before = reinterpret_cast<Vector<MaskOf<C>>>(largest ? a > b : a < b);
+  if constexpr (std::is_floating_point_v<C>)
+    before |= reinterpret_cast<Vector<MaskOf<C>>>(largest ? (a != a) & (b == b) : (a == a) & (b != b));
+  return before;
+}
+
+/// The first k of each column in order, in registers of columns. places[j · places_step + c]: where the j-th of column c stands. Lines from
+/// `whole` on have no more than `count` elements before the tensor ends.
+template <class E, bool largest> SMELT_INLINE void top_columns_at_once(const E* x, int64_t step, int64_t count, int64_t n,
+                                                                       int64_t whole, int64_t k, int64_t* places,
+                                                                       int64_t places_step) {
+  using C = ComparedAs<E>;
+  using Place = MaskOf<C>;
+  Vector<C> best[ops::top_columns_most];
+  Vector<Place> at[ops::top_columns_most];
+  for (int64_t e = 0; e < n; ++e) {
+    Vector<C> v = e < whole ? load_elements(x + e * step) : load_elements(x + e * step, count);
+    const int64_t filled = e < k ? e : k;
+    if (filled == k && !any<C>(is_before<C, largest>(v, best[k - 1]))) continue;
+    Vector<Place> here = splat_vector(static_cast<Place>(e)), in = {};
+    for (int64_t j = 0; j < filled; ++j) {
+      in |= is_before<C, largest>(v, best[j]);  // all behind it move on by one
+      const Vector<C> next = in ? best[j] : v;
+      const Vector<Place> next_at = in ? at[j] : here;
+      best[j] = in ? v : best[j], at[j] = in ? here : at[j];
+      v = next, here = next_at;
+    }
+    if (filled < k) best[filled] = v, at[filled] = here;
+  }
+  for (int64_t j = 0; j < k; ++j) {
+    int64_t all[width<C>];
+    store_places<Place>(all, at[j]);
+    for (int64_t c = 0; c < count && c < width<C>; ++c) places[j * places_step + c] = all[c];
+  }
+}
+template <class E, bool largest>
+void top_columns(const E* x, int64_t step, int64_t columns, int64_t n, int64_t k, int64_t* places, int64_t places_step) {
+  constexpr int w = width<ComparedAs<E>>;
+  for (int64_t c = 0; c < columns; c += w) {
+    const int64_t count = columns - c < w ? columns - c : w, lines = count == w ? n : n - (w - count + step - 1) / step;
+    top_columns_at_once<E, largest>(x + c, step, count, n, lines < 0 ? 0 : lines, k, places + c, places_step);
+  }
+}
+
 }  // namespace smelt::SMELT_ISA

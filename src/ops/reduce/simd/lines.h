@@ -28,8 +28,12 @@ struct LineSimd {
   void (*scan_tensors)(LineElement e, const void* x, void* y, int64_t columns, int64_t n, int64_t outers, ScanRule rule);
   /// The first i >= from whose element may come before x[worst]: is larger (or smaller), or one of both is a NaN. n where none does.
   int64_t (*next_before)(LineElement e, const void* x, int64_t from, int64_t n, int64_t worst, bool largest);
+  /// places[j · places_step + c]: where the j-th of the first k <= top_columns_most elements of column c stands, in the order of the
+  /// largest or the smallest first, equal ones as they stand; columns as for arg_columns, of n >= k elements. A NaN is the largest.
+  void (*top_columns)(LineElement e, const void* x, int64_t step, int64_t columns, int64_t n, int64_t k, bool largest,
+                      int64_t* places, int64_t places_step);
 };
-inline constexpr int64_t scan_columns_most = 512;
+inline constexpr int64_t scan_columns_most = 512, top_columns_most = 8;
 
 }  // namespace smelt::ops
 

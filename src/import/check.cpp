@@ -223,12 +223,31 @@ void check_tensors_only(Loaded& model) {
   fail_unsupported_nodes(model, nodes);
 }
 
+/// An operator that the checker refuses and upgrade() replaces.
+static bool is_deprecated(const onnx::NodeProto& n, int64_t opset) {
+  return opset <= 20 && n.op_type() == "GroupNormalization" && n.domain().empty();
+}
+
+/// Whether the checker can look at the model as it is.
+static bool is_complete(onnx::ModelProto& proto) {
+  const auto has_shape = [](const onnx::ValueInfoProto& v) {
+    return !v.type().has_tensor_type() || v.type().tensor_type().has_shape();
+  };
+  const auto& g = proto.graph();
+  bool complete = std::ranges::all_of(g.input(), has_shape) &&
+                  std::ranges::all_of(g.output(), [&](const auto& v) { return v.has_type() && has_shape(v); });
+  const int64_t opset = opset_of(proto);
+  for_each_node(proto, [&](const onnx::NodeProto& n) { complete = complete && !is_deprecated(n, opset); });
+  return complete;
+}
+
 void check_model(const Loaded& model) {
   const auto& proto = model.proto;
   if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
   // Some exporters leave out the shape of an input or a result, or a result's type. Other runtimes run such models; the checker
   // refuses them, although it only looks whether the two are there, and inference finds both. It also refuses deprecated
   // operators, which upgrade() replaces.
+  if (is_complete(model.proto)) return onnx::checker::check_model(proto);
   google::protobuf::Arena arena;
   onnx::ModelProto& complete = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   complete = proto;  // small: the bytes of tensors have been taken out
@@ -240,7 +259,7 @@ void check_model(const Loaded& model) {
   const int64_t opset = opset_of(complete);
   bool replaced = false;
   for_each_node(complete, [&](onnx::NodeProto& n) {
-    if (n.op_type() != "GroupNormalization" || !n.domain().empty() || opset > 20) return;
+    if (!is_deprecated(n, opset)) return;
     n.set_domain(unchecked_domain);
     replaced = true;
   });

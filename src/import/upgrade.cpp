@@ -180,31 +180,59 @@ bool needs_upgrade(onnx::ModelProto& model) {
   return any;
 }
 
-void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const RewriteNode& rewrite) {
-  std::map<std::string, const onnx::TypeProto*> types;
-  std::deque<onnx::TypeProto> of_initializers;
-  for (const auto& t : g.initializer()) {
-    auto* tensor = of_initializers.emplace_back().mutable_tensor_type();
-    tensor->set_elem_type(t.data_type());
-    tensor->mutable_shape();
-    for (int64_t d : t.dims()) tensor->mutable_shape()->add_dim()->set_dim_value(d);
-    types[t.name()] = &of_initializers.back();
+namespace {
+
+/// The types of a graph's own values, by name.
+class Types {
+ public:
+  explicit Types(const onnx::GraphProto& g) {
+    for (const auto& t : g.initializer()) {
+      auto* tensor = of_initializers_.emplace_back().mutable_tensor_type();
+      tensor->set_elem_type(t.data_type());
+      tensor->mutable_shape();
+      for (int64_t d : t.dims()) tensor->mutable_shape()->add_dim()->set_dim_value(d);
+      types_[t.name()] = &of_initializers_.back();
+    }
+    for (const auto& v : g.value_info()) types_[v.name()] = &v.type();
+    for (const auto& v : g.input()) types_[v.name()] = &v.type();
+    for (const auto& v : g.output()) types_[v.name()] = &v.type();
   }
-  for (const auto& v : g.value_info()) types[v.name()] = &v.type();
-  for (const auto& v : g.input()) types[v.name()] = &v.type();
-  for (const auto& v : g.output()) types[v.name()] = &v.type();
-  const TypeOf type_of = [&](const std::string& name) -> const onnx::TypeProto* {
-    const auto it = types.find(name);
-    return it == types.end() ? outer(name) : it->second;
+
+  const onnx::TypeProto* find(const std::string& name) const {
+    const auto it = types_.find(name);
+    return it == types_.end() ? nullptr : it->second;
+  }
+
+ private:
+  std::map<std::string_view, const onnx::TypeProto*> types_;
+  std::deque<onnx::TypeProto> of_initializers_;
+};
+
+}  // namespace
+
+void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const IsMeant& is_meant, const RewriteNode& rewrite) {
+  std::optional<Types> types;  // few rules ask
+  const TypeOf type_of = [&](const std::string& name) {
+    if (!types) types.emplace(g);
+    const onnx::TypeProto* own = types->find(name);
+    return own ? own : outer(name);
   };
   NodesBeside given(g);
   (*given).Swap(g.mutable_node());
-  for (auto& n : *given) {
+  // From its end, where a list gives nodes away without a copy.
+  for (int i = 0, k = (*given).size() - 1; i < k; ++i, --k) (*given).SwapElements(i, k);
+  while (!(*given).empty()) {
+    onnx::NodeProto& n = *(*given).rbegin();
     for (auto& a : *n.mutable_attribute()) {
-      if (a.has_g()) rewrite_nodes(*a.mutable_g(), type_of, rewrite);
-      for (auto& sub : *a.mutable_graphs()) rewrite_nodes(sub, type_of, rewrite);
+      if (a.has_g()) rewrite_nodes(*a.mutable_g(), type_of, is_meant, rewrite);
+      for (auto& sub : *a.mutable_graphs()) rewrite_nodes(sub, type_of, is_meant, rewrite);
+    }
+    if (!is_meant(n)) {
+      g.mutable_node()->UnsafeArenaAddAllocated((*given).UnsafeArenaReleaseLast());
+      continue;
     }
     for (auto& r : rewrite(std::move(n), type_of)) *g.add_node() = std::move(r);
+    (*given).RemoveLast();
   }
 }
 
@@ -215,6 +243,7 @@ void upgrade(Loaded& model) {
     Names names(proto);
     rewrite_nodes(
         *proto.mutable_graph(), [](const std::string&) { return nullptr; },
+        [&](const onnx::NodeProto& n) { return changed_since(n, from); },
         [&](onnx::NodeProto n, const TypeOf& type_of) { return upgraded(std::move(n), from, type_of, names); });
   }
   bool imported = false;

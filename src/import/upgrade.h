@@ -55,10 +55,11 @@ class Upgrade {
   std::vector<onnx::NodeProto> before_, after_;
 };
 
-/// Replaces each node of a graph and of the graphs in it, innermost first, by the nodes that `rewrite` gives for it. `outer`: the
-/// types of the values of the outer graphs; names of a graph hide them.
+/// Replaces each node that is meant, of a graph and of the graphs in it, innermost first, by the nodes that `rewrite` gives for it.
+/// The others stay as they are, without a copy. `outer`: the types of the values of the outer graphs; names of a graph hide them.
+using IsMeant = std::function<bool(const onnx::NodeProto&)>;
 using RewriteNode = std::function<std::vector<onnx::NodeProto>(onnx::NodeProto, const TypeOf&)>;
-void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const RewriteNode& rewrite);
+void rewrite_nodes(onnx::GraphProto& g, const TypeOf& outer, const IsMeant& is_meant, const RewriteNode& rewrite);
 
 onnx::AttributeProto attribute(const char* name, int64_t value);
 onnx::AttributeProto attribute(const char* name, const std::string& value);

@@ -1,7 +1,9 @@
 // Nodes of older opsets mean the same in the newest one's words.
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "import/models.h"
+#include "import/upgrade.h"
 
 namespace smelt::testing {
 namespace {
@@ -186,6 +188,60 @@ TEST(Upgrade, keeps_names_and_scopes) {
   EXPECT_EQ(only(g, "Softmax").name, "soft");
   for (NodeId n : g.topological())
     EXPECT_THAT(g.sources()[static_cast<size_t>(g.node(n).sources.at(0))].scopes, ElementsAre("", "attention"));
+}
+
+/// Nodes named first, middle and last, of which the middle one has a body with nodes named left and right.
+void fill(onnx::GraphProto& g) {
+  const auto add = [](onnx::GraphProto& to, const char* name) -> onnx::NodeProto& {
+    auto& n = *to.add_node();
+    n.set_op_type("Relu");
+    n.set_name(name);
+    return n;
+  };
+  add(g, "first");
+  auto& a = *add(g, "middle").add_attribute();
+  add(*a.mutable_g(), "left");
+  add(*a.mutable_g(), "right");
+  add(g, "last");
+}
+
+std::vector<std::string> names(const onnx::GraphProto& g) {
+  std::vector<std::string> out;
+  for (const auto& n : g.node()) out.push_back(n.name());
+  return out;
+}
+
+TEST(RewriteNodes, what_is_not_meant_stays_in_its_place_and_is_not_copied) {
+  google::protobuf::Arena arena;
+  onnx::GraphProto outside;
+  for (onnx::GraphProto* g : {google::protobuf::Arena::CreateMessage<onnx::GraphProto>(&arena), &outside}) {
+    fill(*g);
+    const onnx::NodeProto *middle = &g->node(1), *last = &g->node(2), *left = &middle->attribute(0).g().node(0);
+    importer::rewrite_nodes(
+        *g, [](const std::string&) { return nullptr; },
+        [](const onnx::NodeProto& n) { return n.name() == "first" || n.name() == "right"; },
+        [](onnx::NodeProto n, const importer::TypeOf&) {
+          std::vector<onnx::NodeProto> two{n, n};
+          two[1].set_name(n.name() + "_too");
+          return two;
+        });
+    EXPECT_THAT(names(*g), ElementsAre("first", "first_too", "middle", "last"));
+    const onnx::GraphProto& body = g->node(2).attribute(0).g();
+    EXPECT_THAT(names(body), ElementsAre("left", "right", "right_too"));
+    EXPECT_EQ(&g->node(2), middle);
+    EXPECT_EQ(&g->node(3), last);
+    EXPECT_EQ(&body.node(0), left);
+  }
+}
+
+TEST(RewriteNodes, an_error_leaves_no_node_to_nobody) {  // as AddressSanitizer's search for leaks says
+  onnx::GraphProto g;
+  fill(g);
+  EXPECT_THROW(importer::rewrite_nodes(
+                   g, [](const std::string&) { return nullptr; }, [](const onnx::NodeProto& n) { return n.name() == "right"; },
+                   [](onnx::NodeProto, const importer::TypeOf&) -> std::vector<onnx::NodeProto> { fail("no"); }),
+               Error);
+  EXPECT_THAT(names(g), ElementsAre("first"));
 }
 
 }  // namespace

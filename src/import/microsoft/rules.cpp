@@ -124,13 +124,15 @@ bool is_microsoft_call(const onnx::NodeProto& n) { return microsoft::rule_of(n.d
 
 bool replace_microsoft_calls(Loaded& model) {
   auto& proto = model.proto;
-  std::map<std::string, const onnx::TensorProto*> constants;
   bool any = false;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
-    for (const auto& t : g.initializer()) constants[t.name()] = &t;
     for (const auto& n : g.node()) any = any || is_microsoft_call(n);
   });
   if (!any) return false;
+  std::map<std::string, const onnx::TensorProto*> constants;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    for (const auto& t : g.initializer()) constants[t.name()] = &t;
+  });
   std::deque<onnx::TensorProto> of_nodes;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
     for (const auto& n : g.node())
@@ -145,10 +147,9 @@ bool replace_microsoft_calls(Loaded& model) {
   };
   const microsoft::Keep keep = [&](Tensor t) { return keep_tensor(std::move(t), model); };
   rewrite_nodes(
-      *proto.mutable_graph(), [](const std::string&) { return nullptr; },
-      [&](onnx::NodeProto n, const TypeOf& type_of) -> std::vector<onnx::NodeProto> {
+      *proto.mutable_graph(), [](const std::string&) { return nullptr; }, is_microsoft_call,
+      [&](onnx::NodeProto n, const TypeOf& type_of) {
         const auto* rule = microsoft::rule_of(n.domain(), n.op_type());
-        if (!rule) return {std::move(n)};
         microsoft::Call call(std::move(n), type_of, names, constant_of, keep);
         rule->apply(call);
         return std::move(call).nodes();

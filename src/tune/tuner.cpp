@@ -14,6 +14,7 @@ namespace {
 
 std::string why_not(const Timing& loser, const Timing& chosen) {
   if (loser.min > same_time * chosen.min) return fmt::format("{}, slower than {}", spread(loser), spread(chosen));
+  if (loser.q1 > same_quartile * chosen.q1) return fmt::format("{}, most often slower than {}", spread(loser), spread(chosen));
   return fmt::format("{}, within noise of {}, which the cost model puts first", spread(loser), spread(chosen));
 }
 

@@ -111,6 +111,14 @@ TEST(Winner, is_the_first_in_order_among_equal_times) {
   EXPECT_EQ(winner(std::vector{taking(20), taking(10.5), taking(10)}), 2u);
 }
 
+TEST(Winner, is_most_often_the_faster_where_the_fastest_samples_are_the_same) {
+  const Timing lucky = summarize("lucky", "", {10, 13, 14, 20}), steady = summarize("steady", "", {10.1, 11, 11.5, 13});
+  EXPECT_EQ(winner(std::vector{lucky, steady}), 1u);
+  EXPECT_EQ(winner(std::vector{steady, lucky}), 0u);
+  const Timing nearly = summarize("nearly", "", {10, 11.5, 12, 14});
+  EXPECT_EQ(winner(std::vector{nearly, steady}), 0u);  // quartiles are noisy, too: the order decides
+}
+
 TEST(Winner, is_not_moved_by_samples_above_the_fastest) {
   EXPECT_EQ(winner(std::vector{summarize("a", "", {12, 12, 13}), summarize("b", "", {10, 8000, 8000})}), 1u);
 }

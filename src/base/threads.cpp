@@ -118,7 +118,9 @@ class Helper {
   /// Called by the helper itself: off the core of the caller that brought it there.
   void go_back() {
     if (!is_bound_.load(std::memory_order_relaxed)) return;
-    const std::lock_guard lock(moving_);
+    // A caller that is bringing it has lost the core to it: it goes on where this helper sleeps, and is asked again before the next piece.
+    const std::unique_lock lock(moving_, std::try_to_lock);
+    if (!lock) return;
     is_bound_ = false;
     leave_core();
   }
@@ -126,8 +128,8 @@ class Helper {
   /// Called by the helper itself, on its caller's core: two threads on one core do no more than one.
   void step_aside() {
     if (Clock::now() - left_core_ < moves_apart) return;
-    const std::lock_guard lock(moving_);
-    if (!is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
+    const std::unique_lock lock(moving_, std::try_to_lock);
+    if (lock && !is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
   }
 
  private:

@@ -189,6 +189,7 @@ void offer_int8_onednn(const Request& q, Offer& offer) {
   if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects_int8(q)) return offer.refuse("onednn", *why);
   const Problem& p = q.problem;
+  if (p.inside() == 0) return offer.refuse("onednn", Reason::wrong_shape, "no tap of a window lies in the image");
   const int64_t taps = p.w[2] * p.w[3];
   const onednn::WeightRange range =
       onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return int8_weight(q, m, k / taps, k % taps); });

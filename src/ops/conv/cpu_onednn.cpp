@@ -232,6 +232,8 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
   if (p.w.size() < 3 || p.w.size() > 5) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.spatial());
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
     return refuse(Reason::wrong_shape, "an empty tensor");
+  if (p.inside() == 0)
+    return refuse(Reason::wrong_shape, "no tap of a window lies in the image");  // AMX's forms crash: oneDNN 3.2
   const BoundTensor& w = b.inputs[r.at.w];
   if (!w.constant.valid() && (w.layout != Layout::plain || !is_dense(w)))
     return refuse(Reason::not_constant, "the weight is not constant, nor dense");

@@ -112,5 +112,16 @@ TEST(ConvTactics, compute_half_precision_in_f32_and_round_once) {
   }
 }
 
+TEST(ConvTactics, of_windows_that_lie_in_the_padding_altogether) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    ConvCase c = one({1, 17, 1, 14}, {33, 17, 3, 3}, {2, 2}, {3, 0, 3, 0});
+    c.dilation = {2, 2};
+    c.type = type;
+    Trial t = trial(c);
+    t.result(type, {1, 33, 2, 5}, Layout::nhwc);
+    EXPECT_FALSE(check(t, 0).empty());
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops

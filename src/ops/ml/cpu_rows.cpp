@@ -17,6 +17,15 @@ namespace {
 constexpr int64_t grain = 4;              // rows
 constexpr int64_t scores_at_once = 4096;  // made before they are looked at
 
+const LinearSimd& linear_table() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::linear_simd();
+  return simd::best() == simd::Isa::avx2 ? avx2::linear_simd() : base::linear_simd();
+}
+const SoftmaxSimd& softmax_table() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::softmax_simd();
+  return simd::best() == simd::Isa::avx2 ? avx2::softmax_simd() : base::softmax_simd();
+}
+
 /// What any of these operators makes of a row: a class, or 0, and scores.
 class RowModel {
  public:
@@ -28,6 +37,7 @@ class RowModel {
     } else {
       linear_ = linear_model(node, features);
       linear_.offsets.resize(static_cast<size_t>(linear_.targets));
+      if (pays_across()) turn_weights();
       if (classifies) rule_ = std::make_unique<LinearRule>(node, linear_.targets);
     }
   }
@@ -42,8 +52,11 @@ class RowModel {
   int64_t targets() const { return linear_.targets; }
   /// Of a linear model: y [rows, targets].
   void score(const float* x, int64_t rows, float* y) const {
-    const LinearScores scores = simd::best() == simd::Isa::avx2 ? avx2::linear_scores() : base::linear_scores();
-    scores(x, rows, linear_.features, linear_.weights.data(), linear_.offsets.data(), linear_.targets, y);
+    const LinearSimd& simd = linear_table();
+    if (turned_.empty())
+      simd.scores(x, rows, linear_.features, linear_.weights.data(), linear_.offsets.data(), linear_.targets, y);
+    else
+      simd.scores_across(x, rows, linear_.features, turned_.data(), linear_.offsets.data(), linear_.targets, y);
   }
   /// Whether scores are given out as they are or transformed by themselves, many rows at a time.
   bool gives_scores() const {
@@ -56,11 +69,9 @@ class RowModel {
   /// Of rows of gives_scores(), where they lie.
   void transform(float* scores, int64_t rows, float* memory) const {
     const int64_t n = linear_.targets;
-    const bool wide = simd::best() == simd::Isa::avx2;
     if (transform_ == PostTransform::softmax)
-      (wide ? avx2::softmax_simd() : base::softmax_simd())
-          .rows(SoftmaxSimd::Kind::f32, scores, n, scores, n, rows, n, memory, false);
-    if (transform_ == PostTransform::logistic) (wide ? avx2::logistic() : base::logistic())(scores, rows * n);
+      softmax_table().rows(SoftmaxSimd::Kind::f32, scores, n, scores, n, rows, n, memory, false);
+    if (transform_ == PostTransform::logistic) linear_table().logistic(scores, rows * n);
   }
 
   /// `scores`: of a linear model's row what score() made of it.
@@ -76,10 +87,26 @@ class RowModel {
   }
 
  private:
+  /// Whether a register of targets, one feature after the other, takes less than registers of features, which are added up in the end.
+  bool pays_across() const {
+    constexpr int64_t registers = linear_columns, most = 64, adding_up = 2;
+    const int64_t n = linear_.features, targets = linear_.targets;
+    return n <= most && n * ((targets + registers - 1) / registers) < targets * ((n + registers - 1) / registers + adding_up);
+  }
+  void turn_weights() {
+    const int64_t columns = (linear_.targets + linear_columns - 1) / linear_columns * linear_columns;
+    linear_.offsets.resize(static_cast<size_t>(columns));
+    turned_.resize(static_cast<size_t>(linear_.features * columns));
+    for (int64_t t = 0; t < linear_.targets; ++t)
+      for (int64_t k = 0; k < linear_.features; ++k)
+        turned_[static_cast<size_t>(k * columns + t)] = linear_.weights[static_cast<size_t>(t * linear_.features + k)];
+  }
+
   PostTransform transform_;
   std::unique_ptr<ClassLabels> labels_;
   std::unique_ptr<SvmModel> svm_;
   LinearModel linear_;
+  std::vector<float> turned_;  // its weights, a feature's side by side; empty where that does not pay
   std::unique_ptr<LinearRule> rule_;
 };
 

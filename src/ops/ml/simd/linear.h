@@ -1,25 +1,33 @@
-// Scores of linear models, a register of rows at a time.
+// Scores of linear models, a register of rows or of targets at a time.
 #pragma once
 
 #include <cstdint>
 
 namespace smelt::ops {
 
-/// y[r · targets + t] = offsets[t] + Σ weights[t · features + k] · x[r · features + k]. Sums of up to 1024 products are kept in floats,
-/// those in doubles.
-using LinearScores = void (*)(const float* x, int64_t rows, int64_t features, const float* weights, const float* offsets,
-                              int64_t targets, float* y);
+inline constexpr int64_t linear_columns = 16;
 
-/// x[i] = 1 / (1 + exp(-x[i]))
-using Logistic = void (*)(float* x, int64_t n);
+struct LinearSimd {
+  /// y[r · targets + t] = offsets[t] + Σ weights[t · features + k] · x[r · features + k]. Sums of up to 1024 products are kept in floats,
+  /// those in doubles.
+  void (*scores)(const float* x, int64_t rows, int64_t features, const float* weights, const float* offsets, int64_t targets,
+                 float* y);
+  /// The same by weights [features, columns], `columns` of them the targets rounded up to linear_columns, filled up with zeros as
+  /// `offsets` are; sums are kept in floats.
+  void (*scores_across)(const float* x, int64_t rows, int64_t features, const float* turned, const float* offsets,
+                        int64_t targets, float* y);
+  /// x[i] = 1 / (1 + exp(-x[i]))
+  void (*logistic)(float* x, int64_t n);
+};
 
 }  // namespace smelt::ops
 
 namespace smelt::base {
-ops::LinearScores linear_scores();
-ops::Logistic logistic();
+const ops::LinearSimd& linear_simd();
 }
 namespace smelt::avx2 {
-ops::LinearScores linear_scores();
-ops::Logistic logistic();
+const ops::LinearSimd& linear_simd();
+}
+namespace smelt::avx512 {
+const ops::LinearSimd& linear_simd();
 }

@@ -1,7 +1,12 @@
 // A product of 8-bit integers whose right operand is computed, or whose batches each have their own, or whose left operand is
 // transposed (attention's products in a quantized model): the right operand is packed in the run as pairs of 16-bit integers less
 // their zero points, then multiplied as in cpu_int8_indirect.cpp. Exact.
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
+#include <type_traits>
 
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
@@ -23,9 +28,39 @@ struct RightOperand {
   int64_t k, n, row, column;
 };
 
+#ifdef __SSE2__
+/// Eight bytes, the lower half of a register, as 16-bit integers.
+template <class T> __m128i widened(__m128i bytes) {
+  const __m128i none = _mm_setzero_si128();
+  return _mm_unpacklo_epi8(bytes, std::is_signed_v<T> ? _mm_cmpgt_epi8(none, bytes) : none);
+}
+
+/// Eight columns of all pairs but a last half one: two rows' elements in turn.
+template <class T> void pack_eight(int16_t* to, const T* from, const RightOperand& b, int64_t width, const int32_t* zeros) {
+  const __m128i zero = _mm_packs_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(zeros)),
+                                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(zeros + 4)));
+  const auto row = [&](const T* p) {
+    return _mm_sub_epi16(widened<T>(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))), zero);
+  };
+  for (int64_t k = 0; k + 1 < b.k; k += 2, to += 2 * width) {
+    const __m128i even = row(from + k * b.row), odd = row(from + (k + 1) * b.row);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(even, odd));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 8), _mm_unpackhi_epi16(even, odd));
+  }
+  if (b.k % 2 == 0) return;
+  const __m128i even = row(from + (b.k - 1) * b.row), odd = _mm_setzero_si128();
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(even, odd));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 8), _mm_unpackhi_epi16(even, odd));
+}
+#endif
+
 /// Pairs of K for `used` columns from `from` on, `width` columns apart: to[pair][column][half].
 template <class T>
 void pack_rows(int16_t* to, const T* from, const RightOperand& b, int64_t width, int64_t used, const int32_t* zeros) {
+#ifdef __SSE2__
+  for (; used >= 8; used -= 8, to += 16, from += 8, zeros += 8) pack_eight(to, from, b, width, zeros);
+  if (used == 0) return;
+#endif
   for (int64_t k = 0; k < b.k; k += 2, to += 2 * width) {
     const T *even = from + k * b.row, *odd = even + b.row;
     if (k + 1 < b.k) {

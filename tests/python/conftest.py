@@ -36,7 +36,7 @@ def command(request):
     path = pathlib.Path(request.config.getoption("--build")) / "smelt"
     assert path.exists(), f"{path}: build first (make build-test)"
 
-    def run(*args, code=0, cwd=None, timeout=300, **kwargs):
+    def run(*args, code=0, cwd=None, timeout=900, **kwargs):
         result = subprocess.run([str(path), *map(str, args)], capture_output=True, text=True, cwd=cwd, timeout=timeout, **kwargs)
         said = f"exit {result.returncode}, expected {code}\n{result.stdout}\n{result.stderr}"
         assert code is None or result.returncode == code, said

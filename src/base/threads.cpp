@@ -32,8 +32,8 @@ constexpr microseconds spin_alone{1000}, spin_crowded{20};
 constexpr microseconds interruption{300};
 // For so long after an interruption the cores count as crowded.
 constexpr milliseconds crowded_for{20};
-// A helper whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a caller
-// that sleeps looks again and again.
+// A helper whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a
+// caller that sleeps looks again and again.
 constexpr microseconds first_look{10}, look_asleep{1000};
 // A helper leaves its caller's core at most so often.
 constexpr milliseconds moves_apart{2};
@@ -74,8 +74,8 @@ thread_local bool inside_region = false;
 /// Lets the thread run on these processors; `thread` 0 is the calling one. Where the system forbids it, it stays.
 void set_processors(pid_t thread, const cpu_set_t& which) { sched_setaffinity(thread, sizeof which, &which); }
 
-/// Asks the scheduler for short slices, and so to run soon after each wake-up instead of after a neighbour's slice (Linux 6.12 and
-/// later; others ignore it). The thread's share stays. The threads of a region then have their cores at the same time.
+/// Asks the scheduler for short slices, and so to run soon after each wake-up instead of after a neighbour's slice (Linux 6.12
+/// and later; others ignore it). The thread's share stays. The threads of a region then have their cores at the same time.
 void ask_for_short_slices() {
   constexpr uint64_t slice_ns = 200'000;
   struct {
@@ -90,7 +90,7 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// A thread of the process's pool, as callers see it. A caller moves one that lost its core in the midst of a piece to its own core,
+/// A thread of the process's pool, as callers see it. A caller moves one that lost its core in the midst of a piece to its own,
 /// and sleeps: the region ends when the piece does, not when the neighbour's time slice does.
 class Helper {
  public:
@@ -118,7 +118,7 @@ class Helper {
   /// Called by the helper itself: off the core of the caller that brought it there.
   void go_back() {
     if (!is_bound_.load(std::memory_order_relaxed)) return;
-    // A caller that is bringing it has lost the core to it: it goes on where this helper sleeps, and is asked again before the next piece.
+    // A caller that is bringing it has lost the core to it: it goes on once this helper sleeps. The next piece's help() comes here again.
     const std::unique_lock lock(moving_, std::try_to_lock);
     if (!lock) return;
     is_bound_ = false;
@@ -255,7 +255,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     return any;
   }
 
-  /// Works on a region, if there is one; `number` prefers the same part of each, `self` is null on a thread of the caller's pool.
+  /// Works on a region, if there is one; `number` prefers the same part of each, `self` is null on a thread of a caller's pool.
   /// Regions are joined in the order of their opening: the threads of oneDNN's regions may wait for each other, so that none may go
   /// without while a later one has them.
   bool help(int number, Helper* self) {

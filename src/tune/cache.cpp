@@ -166,8 +166,8 @@ void Cache::open_database(const std::filesystem::path& path) {
       distrust(db_);
       if (!path.empty()) {
         Statement(db_, "PRAGMA journal_mode=WAL").step();
-        // The disk is waited for at checkpoints only. After a loss of power the last timings may be missing, the rest is whole; a build
-        // beside other work waited for a time slice at each of its entries.
+        // The disk is waited for at checkpoints only: a build beside other work waited for a time slice at each of its entries.
+        // After a loss of power the last timings may be missing, the rest is whole.
         Statement(db_, "PRAGMA synchronous=NORMAL").step();
       }
       Statement(db_, schema).step();

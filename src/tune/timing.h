@@ -34,12 +34,12 @@ Timing summarize(std::string tactic, std::string config, std::vector<double> sam
 /// Times closer than this count as equal: two quiet builds measure the fastest of 15 samples up to 2% apart.
 constexpr double same_time = 1.03;
 
-/// Of two whose fastest samples are the same, one is slower whose lower quartile is so many times the other's: where much disturbs a
-/// trial, a single lucky sample says little.
+/// Of two whose fastest samples are the same, one is slower whose lower quartile is so many times the other's: where much
+/// disturbs a trial, a single lucky sample says little.
 constexpr double same_quartile = 1.1;
 
-/// The winner among timings in the candidates' fixed order: the first that takes as long as the fastest, by same_time, and of these as
-/// the one with the least lower quartile, by same_quartile, so that noise does not decide. Throws if no candidate runs.
+/// The winner among timings in the candidates' fixed order: the first that takes as long as the fastest, by same_time, and of
+/// these as the one with the least lower quartile, by same_quartile, so that noise does not decide. Throws if no candidate runs.
 size_t winner(std::span<const Timing> timings);
 
 /// What measure() times with. A test makes up its own world.

@@ -89,10 +89,11 @@ void offer_indirect(const Request& r, Offer& offer) {
   constexpr double bytes_per_us = 12e3;
   const double flops_per_us = 93e3 * igemm::rate();
   const double compute = p.flops() * igemm::padding(p.n) / flops_per_us, memory = igemm::moved(p.m, p.n, p.k) / bytes_per_us;
-  offer.candidates.push_back({"avx2", "packed", 2 + std::max(compute, memory) / r.threads,
-                              [product = r.product, epilogue = r.epilogue, threads = r.threads] {
-                                return std::make_unique<IndirectProduct>(product, epilogue, threads);
-                              }});
+  const double us = std::max(compute, memory) + igemm::tiles_us(p.m, p.n);
+  offer.candidates.push_back(
+      {"avx2", "packed", 2 + us / r.threads, [product = r.product, epilogue = r.epilogue, threads = r.threads] {
+         return std::make_unique<IndirectProduct>(product, epilogue, threads);
+       }});
 }
 
 }  // namespace smelt::ops::matmul

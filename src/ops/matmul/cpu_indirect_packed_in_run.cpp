@@ -138,7 +138,8 @@ void offer_indirect_packed_in_run(const Request& r, Offer& offer) {
   const double turned = p.a_columns ? static_cast<double>(p.batch() * p.k) * static_cast<double>(p.m) / turned_per_us : 0;
   const double compute = p.flops() * igemm::padding(p.n) / flops_per_us,
                memory = static_cast<double>(p.batch()) * igemm::moved(p.m, p.n, p.k) / bytes_per_us;
-  offer.candidates.push_back({"avx2", "packed in the run", 3 + (std::max(compute, memory) + packed + turned) / r.threads,
+  const double tiles = static_cast<double>(p.batch()) * igemm::tiles_us(p.m, p.n);
+  offer.candidates.push_back({"avx2", "packed in the run", 3 + (std::max(compute, memory) + tiles + packed + turned) / r.threads,
                               [product = r.product, epilogue = r.epilogue, threads = r.threads] {
                                 return std::make_unique<ComputedProduct>(product, epilogue, threads);
                               }});

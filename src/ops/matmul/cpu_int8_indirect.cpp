@@ -9,6 +9,7 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
+#include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/integer/widened_rows.h"
 #include "ops/matmul/cpu_indirect_rows.h"
 #include "ops/matmul/int8_problem.h"
@@ -109,8 +110,10 @@ void offer_int8_indirect(const Product& q, int threads, Offer& offer) {
   if (const auto why = rejects_int8(q)) return offer.refuse("avx2", *why);
   const Problem& p = q.problem;
   // One Zen 3 core at 3.2 GHz, measured; B is 2 bytes an element, from memory where few rows reuse it.
-  constexpr double flops_per_us = 150e3, bytes_per_us = 12e3;
-  const double compute = p.flops() / flops_per_us,
+  constexpr double flops_per_us = 150e3, bytes_per_us = 12e3, widened_per_us = 1e4;
+  const double widened = static_cast<double>(p.batch() * p.m) * static_cast<double>(p.k) / widened_per_us,
+               tiles = static_cast<double>(p.batch()) * igemm::tiles_us(p.m, p.n);
+  const double compute = p.flops() * igemm::padding(p.n) / flops_per_us + widened + tiles,
                memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / threads,
                               [q, threads] { return std::make_unique<Int8Indirect>(q, threads); }});

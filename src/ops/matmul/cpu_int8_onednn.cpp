@@ -180,7 +180,8 @@ void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
     return onednn::ByteProducts{
         std::move(found), r.type == memory::data_type::s8,
         [=, flops = p.flops()](const onednn::Implementation& c) {
-          return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
+          const double compute = onednn::byte_product_us(c.name, flops, p.m, p.n);
+          return 5 + (std::max(compute, read) + moved) / threads;
         },
         [q, r, threads](const onednn::Implementation& c) { return std::make_unique<Int8Onednn>(q, r, c, threads); }};
   });

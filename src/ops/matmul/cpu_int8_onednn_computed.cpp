@@ -230,7 +230,8 @@ void offer_int8_onednn_computed(const Product& q, int threads, Offer& offer) {
     return onednn::ByteProducts{
         std::move(found), r.is_signed,
         [=, flops = p.flops()](const onednn::Implementation& c) {
-          return 5 + 4 * count + (flops / onednn::byte_flops_per_us(c.name) + count * moved) / threads;
+          const double compute = onednn::byte_product_us(c.name, flops, p.batch() * p.m, p.n);
+          return 5 + 4 * count + (compute + count * moved) / threads;
         },
         [q, r, threads](const onednn::Implementation& c) { return std::make_unique<Int8OnednnComputed>(q, r, c, threads); }};
   });

@@ -77,7 +77,7 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
       offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem");
       return;
     }
-    constexpr double bytes_per_us = 8e3;
+    constexpr double bytes_per_us = 18e3;
     double taps = 1;
     for (int64_t k : p.window.kernel) taps *= static_cast<double>(k);
     offer.candidates.push_back(

@@ -55,5 +55,7 @@ std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_sig
 
 /// Operations in a microsecond of one core, roughly. `depthwise`: of a convolution with one channel a group.
 double byte_flops_per_us(std::string_view implementation, bool depthwise = false);
+/// Microseconds of one core for a product of so many operations, with a result of m rows and n columns.
+double byte_product_us(std::string_view implementation, double flops, int64_t m, int64_t n);
 
 }  // namespace smelt::ops::onednn

@@ -95,7 +95,9 @@ def main():
     parser.add_argument("--within", type=float, default=1.1)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    seen, lines, missed = set(), [], False
+    print(f"{shared.cpu_name()}, 1 thread, {shared.commit()}\n"
+          f"  slower at level 0 by, hidden at, problem: each candidate's µs (estimate), the lowest estimate first")
+    seen, lines, missed = set(), 0, False
     for model in models(args):
         for problem, candidates in problems(args.smelt, model, args.folder):
             if problem in seen:
@@ -105,12 +107,9 @@ def main():
             missed |= bool(set(words) - {"level 1"})
             if words:
                 each = ", ".join(f"{c.tactic} {c.us:.0f} ({c.estimate:.0f})" for c in candidates)
-                lines.append((slower, f"{slower:6.2f}  {' '.join(words):24}  {problem[:90]}: {each}"))
-    print(f"{shared.cpu_name()}, 1 thread, {shared.commit()}: {len(seen)} problems of several candidates\n"
-          f"  slower at level 0 by, hidden at, problem: each candidate's µs (estimate), the lowest estimate first")
-    for _, line in sorted(lines, reverse=True):
-        print(line)
-    print(f"{len(lines)} of {len(seen)}")
+                print(f"{slower:6.2f}  {' '.join(words):24}  {problem[:90]}: {each}", flush=True)
+                lines += 1
+    print(f"{lines} of {len(seen)} problems of several candidates")
     sys.exit(1 if missed else 0)
 
 

@@ -11,6 +11,7 @@ cases: the estimates of its candidates (tuning level 0), and their times, measur
 - or of which level 0 takes a candidate that is more than 2 times slower.
 The plain loops ("reference") are left out. Exit status 1 where a line says level 2 or level 0.
 """
+
 import argparse
 import collections
 import itertools
@@ -31,8 +32,21 @@ Candidate = collections.namedtuple("Candidate", "tactic estimate us")
 
 
 def rows(smelt, model, level, folder):
-    command = [smelt, "explain", model, "--kernels", "--json", "--threads", "1", "--tactics", "-reference", "--tuning-level", str(level),
-               "--cache-dir", folder]
+    command = [
+        smelt,
+        "explain",
+        model,
+        "--kernels",
+        "--json",
+        "--threads",
+        "1",
+        "--tactics",
+        "-reference",
+        "--tuning-level",
+        str(level),
+        "--cache-dir",
+        folder,
+    ]
     found = subprocess.run(command, capture_output=True, text=True)
     return json.loads(found.stdout)["tactics"] if found.returncode == 0 else []
 
@@ -95,8 +109,10 @@ def main():
     parser.add_argument("--within", type=float, default=1.1)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    print(f"{shared.cpu_name()}, 1 thread, {shared.commit()}\n"
-          f"  slower at level 0 by, hidden at, problem: each candidate's µs (estimate), the lowest estimate first")
+    print(
+        f"{shared.cpu_name()}, 1 thread, {shared.commit()}\n"
+        f"  slower at level 0 by, hidden at, problem: each candidate's µs (estimate), the lowest estimate first"
+    )
     seen, lines, missed = set(), 0, False
     for model in models(args):
         for problem, candidates in problems(args.smelt, model, args.folder):

@@ -9,10 +9,14 @@ from operator_cases import case, floats, ints, words
 
 SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 257, 1000, 4097, 65537)
 SCALE, ZERO = floats(0.05).reshape(()), np.array(3, np.uint8)
-UNARY = words("Abs Ceil Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Softplus "
-              "Softsign Tanh ThresholdedRelu Not IsNaN Clip")
+UNARY = words(
+    "Abs Ceil Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Softplus "
+    "Softsign Tanh ThresholdedRelu Not IsNaN Clip"
+)
 BINARY = words("Add Sub Mul Div Max Min Pow PRelu Greater LessOrEqual Equal And Mod BitwiseAnd")
-REDUCTIONS = words("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare")
+REDUCTIONS = words(
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
+)
 
 
 class Draw:
@@ -52,15 +56,28 @@ def text(kind, shape):
 
 def unary(d):
     op, s = d.of(UNARY), d.shape()
-    kind = "bool" if op == "Not" else d.of(("f32", "f32", "f16", "f64") if op in ("Abs", "Relu", "Exp", "Sigmoid", "Neg") else ("f32",))
+    kind = (
+        "bool"
+        if op == "Not"
+        else d.of(("f32", "f32", "f16", "f64") if op in ("Abs", "Relu", "Exp", "Sigmoid", "Neg") else ("f32",))
+    )
     extra = (floats(-1).reshape(()), floats(2).reshape(())) if op == "Clip" else ()
     return case(op, text(kind, s), *extra, low=0.1)
 
 
 def binary(d):
     op, s = d.of(BINARY), d.shape()
-    kind = ("bool" if op == "And" else d.of(("i32", "u8", "i64")) if op == "BitwiseAnd" else d.of(("i32", "i64")) if op == "Mod" else
-            "f32" if op in ("Pow", "PRelu") else d.of(("f32", "f32", "f16", "f64", "i32", "i64")))
+    kind = (
+        "bool"
+        if op == "And"
+        else d.of(("i32", "u8", "i64"))
+        if op == "BitwiseAnd"
+        else d.of(("i32", "i64"))
+        if op == "Mod"
+        else "f32"
+        if op in ("Pow", "PRelu")
+        else d.of(("f32", "f32", "f16", "f64", "i32", "i64"))
+    )
     a, b = list(s), list(s)
     for i in range(len(s)):
         match d.of((0, 0, 1, 2)):
@@ -79,15 +96,27 @@ def where(d):
 
 
 def cast(d):
-    return case("Cast", text(d.of(("f32", "f16", "u8", "i64", "bool", "i32", "f64")), d.shape()), to=d.of((1, 10, 2, 3, 6, 7, 9, 11)), low=0)
+    return case(
+        "Cast",
+        text(d.of(("f32", "f16", "u8", "i64", "bool", "i32", "f64")), d.shape()),
+        to=d.of((1, 10, 2, 3, 6, 7, 9, 11)),
+        low=0,
+    )
 
 
 def reduction(d):
     op, s = d.of(REDUCTIONS), d.shape()
-    kind = d.of({"ReduceMax": ("f32", "u8", "i8", "i32", "f16"), "ReduceMin": ("f32", "u8", "i64"), "ReduceSum": ("f32", "f64", "i64")}
-                .get(op, ("f32", "f32", "f64")))
+    kind = d.of(
+        {
+            "ReduceMax": ("f32", "u8", "i8", "i32", "f16"),
+            "ReduceMin": ("f32", "u8", "i64"),
+            "ReduceSum": ("f32", "f64", "i64"),
+        }.get(op, ("f32", "f32", "f64"))
+    )
     axes = [a for a in range(len(s)) if d.of((0, 1))] or [d.axis(s)]
-    return case(op, text(kind, s), ints(*axes), low=0.5 if kind[0] == "f" else 0, high=1.1 if kind[0] == "f" else 3, keepdims=d.of((0, 1)))
+    return case(
+        op, text(kind, s), ints(*axes), low=0.5 if kind[0] == "f" else 0, high=1.1 if kind[0] == "f" else 3, keepdims=d.of((0, 1))
+    )
 
 
 def along(d):
@@ -108,13 +137,18 @@ def norm(d):
         s = d.shape((2, 3, 4))
         axis = 1 + int(d.rng.integers(len(s) - 1))
         scale = text("f32", s[axis:])
-        return (case(op, text("f32", s), scale, scale, axis=axis) if op[0] == "L" else
-                case(op, text("f32", s), scale, opset=23, axis=axis))
+        return (
+            case(op, text("f32", s), scale, scale, axis=axis)
+            if op[0] == "L"
+            else case(op, text("f32", s), scale, opset=23, axis=axis)
+        )
     s = d.image(channels=3 if op[0] == "G" else None)
     pair = [text("f32", s[1:2])] * 2
     if op == "LRN":
         return case(op, text("f32", s), size=3)
-    return case(op, text("f32", s), *pair, *(pair if op[0] == "B" else ()), low=0.5, **({"num_groups": 3} if op[0] == "G" else {}))
+    return case(
+        op, text("f32", s), *pair, *(pair if op[0] == "B" else ()), low=0.5, **({"num_groups": 3} if op[0] == "G" else {})
+    )
 
 
 def movement(d):
@@ -144,8 +178,15 @@ def movement(d):
 
 
 def quantized(d):
-    op, s = d.of(words("QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu "
-                       "QLinearConcat")), d.shape()
+    op, s = (
+        d.of(
+            words(
+                "QuantizeLinear DequantizeLinear DynamicQuantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu "
+                "QLinearConcat"
+            )
+        ),
+        d.shape(),
+    )
     axis = d.axis(s)
     if op == "DynamicQuantizeLinear":
         return case(op, text("f32", s), outputs=3)
@@ -179,13 +220,30 @@ def product(d):
         a, b = d.of((0, 1)), d.of((0, 1))
         right = [n, k] if b else [k, n]
         kind = "f32" if constant else d.of(("f32", "f64", "f16"))
-        return case(op, text(kind, [k, m] if a else [m, k]), d.weights(*right) if constant else text(kind, right), text(kind, [n]),
-                    transA=a, transB=b)
+        return case(
+            op,
+            text(kind, [k, m] if a else [m, k]),
+            d.weights(*right) if constant else text(kind, right),
+            text(kind, [n]),
+            transA=a,
+            transB=b,
+        )
     w = d.weights(k, n, kind=d.of((np.int8, np.uint8))) if constant else text("u8", [k, n])
     if op == "MatMulInteger" or not constant:
         return case("MatMulInteger", text("u8", [m, k]), w, np.array(3, np.uint8), low=0, high=100)
-    return case(op, text("u8", [m, k]), floats(0.1).reshape(()), ZERO, w, floats(0.1).reshape(()), np.array(0, w.dtype),
-                floats(k / 4).reshape(()), ZERO, low=0, high=100)
+    return case(
+        op,
+        text("u8", [m, k]),
+        floats(0.1).reshape(()),
+        ZERO,
+        w,
+        floats(0.1).reshape(()),
+        np.array(0, w.dtype),
+        floats(k / 4).reshape(()),
+        ZERO,
+        low=0,
+        high=100,
+    )
 
 
 def convolution(d):
@@ -211,12 +269,18 @@ def convolution(d):
     w = d.weights(*w, kind=d.of((np.int8, np.uint8)))
     if op == "ConvInteger":
         return case(op, text("u8", s), w, np.array(3, np.uint8), np.array(1, w.dtype), low=0, high=200, **attributes)
-    return case(op, text("u8", s), SCALE, ZERO, w, SCALE, np.array(1, w.dtype), floats(1).reshape(()), ZERO, low=0, high=200, **attributes)
+    return case(
+        op, text("u8", s), SCALE, ZERO, w, SCALE, np.array(1, w.dtype), floats(1).reshape(()), ZERO, low=0, high=200, **attributes
+    )
 
 
 def window(d):
-    op = d.of(words("MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool QLinearAveragePool Resize "
-                    "MaxPool"))
+    op = d.of(
+        words(
+            "MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool QLinearAveragePool Resize "
+            "MaxPool"
+        )
+    )
     s = d.image()
     axes = len(s) - 2
     if op.startswith("QLinearGlobal"):
@@ -224,10 +288,20 @@ def window(d):
     if op.startswith("Global"):
         return case(op, text(d.of(("f32", "f16", "f64")), s))
     if op == "Resize":
-        return case(op, text(d.of(("f32", "u8")), s), floats(), None, ints(s[0], s[1], *(e + e // 2 + 1 for e in s[2:])),
-                    mode=d.of(("nearest", "linear")))
+        return case(
+            op,
+            text(d.of(("f32", "u8")), s),
+            floats(),
+            None,
+            ints(s[0], s[1], *(e + e // 2 + 1 for e in s[2:])),
+            mode=d.of(("nearest", "linear")),
+        )
     kernel = [min(int(d.of((2, 3, 5))), e) for e in s[2:]]
-    attributes = {"kernel_shape": kernel, "strides": [int(d.of((1, 2, 3))) for _ in range(axes)], "pads": [k // 2 for k in kernel] * 2}
+    attributes = {
+        "kernel_shape": kernel,
+        "strides": [int(d.of((1, 2, 3))) for _ in range(axes)],
+        "pads": [k // 2 for k in kernel] * 2,
+    }
     if op.startswith("QLinear"):
         return case(op, text("u8", s), SCALE, ZERO, SCALE, ZERO, domain="com.microsoft", **attributes)
     kind = d.of(("f32", "f32", "f16", "u8")) if op == "MaxPool" else "f32"
@@ -255,7 +329,7 @@ def selection(d):
         order = np.argsort(d.rng.random(s), axis)
         return case(op, text("f32", s), order, text("f32", s), axis=axis)
     if op == "ScatterND":
-        rows = d.rng.permutation(s[0])[:max(1, s[0] // 2), None]
+        rows = d.rng.permutation(s[0])[: max(1, s[0] // 2), None]
         return case(op, text("f32", s), rows, text("f32", [len(rows), *s[1:]]))
     return case("GatherND", text("f32", s), d.rng.integers(0, s[0], (max(1, s[0] // 2), 1)))
 
@@ -263,26 +337,61 @@ def selection(d):
 def learned(d):
     """ai.onnx.ml"""
     own = {"domain": "ai.onnx.ml"}
-    op = d.of(words("LinearClassifier LinearClassifier LinearRegressor SVMRegressor SVMClassifier Scaler Normalizer Imputer Binarizer "
-                    "OneHotEncoder LabelEncoder ArrayFeatureExtractor"))
+    op = d.of(
+        words(
+            "LinearClassifier LinearClassifier LinearRegressor SVMRegressor SVMClassifier Scaler Normalizer Imputer Binarizer "
+            "OneHotEncoder LabelEncoder ArrayFeatureExtractor"
+        )
+    )
     rows, features, classes = d.of((1, 7, 255, 4097)), d.of((3, 4, 7, 15, 33, 129, 257)), d.of((2, 3, 7, 17))
     x = text("f32", [rows, features])
     of = d.of(("NONE", "SOFTMAX", "LOGISTIC"))
     if op == "LinearClassifier":
-        return case(op, x, outputs=2, coefficients=d.weights(classes * features).tolist(), intercepts=d.weights(classes).tolist(),
-                    classlabels_ints=list(range(classes)), post_transform=of, **own)
+        return case(
+            op,
+            x,
+            outputs=2,
+            coefficients=d.weights(classes * features).tolist(),
+            intercepts=d.weights(classes).tolist(),
+            classlabels_ints=list(range(classes)),
+            post_transform=of,
+            **own,
+        )
     if op == "LinearRegressor":
-        return case(op, x, coefficients=d.weights(classes * features).tolist(), intercepts=d.weights(classes).tolist(), targets=classes, **own)
+        return case(
+            op,
+            x,
+            coefficients=d.weights(classes * features).tolist(),
+            intercepts=d.weights(classes).tolist(),
+            targets=classes,
+            **own,
+        )
     svm = {"kernel_type": d.of(("LINEAR", "RBF", "POLY")), "kernel_params": [0.1, 0.0, 3.0]}
     if op == "SVMRegressor":
-        return case(op, text("f32", [min(rows, 1000), features]), n_supports=63, rho=[0.1], coefficients=d.weights(63).tolist(),
-                    support_vectors=d.weights(63 * features).tolist(), **svm, **own)
+        return case(
+            op,
+            text("f32", [min(rows, 1000), features]),
+            n_supports=63,
+            rho=[0.1],
+            coefficients=d.weights(63).tolist(),
+            support_vectors=d.weights(63 * features).tolist(),
+            **svm,
+            **own,
+        )
     if op == "SVMClassifier":
         n = 9
-        return case(op, text("f32", [min(rows, 1000), features]), outputs=2, classlabels_ints=list(range(classes)),
-                    vectors_per_class=[n] * classes, support_vectors=d.weights(n * classes * features).tolist(),
-                    coefficients=d.weights((classes - 1) * n * classes).tolist(), rho=d.weights(classes * (classes - 1) // 2).tolist(),
-                    **svm, **own)
+        return case(
+            op,
+            text("f32", [min(rows, 1000), features]),
+            outputs=2,
+            classlabels_ints=list(range(classes)),
+            vectors_per_class=[n] * classes,
+            support_vectors=d.weights(n * classes * features).tolist(),
+            coefficients=d.weights((classes - 1) * n * classes).tolist(),
+            rho=d.weights(classes * (classes - 1) // 2).tolist(),
+            **svm,
+            **own,
+        )
     if op == "Scaler":
         return case(op, x, offset=d.weights(features).tolist(), scale=d.weights(features).tolist(), **own)
     if op == "Normalizer":
@@ -294,13 +403,41 @@ def learned(d):
     if op == "OneHotEncoder":
         return case(op, text("i64", [rows, features]), cats_int64s=list(range(classes)), zeros=1, low=0, high=classes - 1, **own)
     if op == "LabelEncoder":
-        return case(op, text("i64", [rows, features]), keys_int64s=list(range(classes)), values_floats=[float(c) for c in range(classes)],
-                    default_float=-1.0, low=0, high=classes, **own)
+        return case(
+            op,
+            text("i64", [rows, features]),
+            keys_int64s=list(range(classes)),
+            values_floats=[float(c) for c in range(classes)],
+            default_float=-1.0,
+            low=0,
+            high=classes,
+            **own,
+        )
     return case(op, x, ints(*d.rng.integers(0, features, 3)), **own)
 
 
-KINDS = (unary, binary, where, cast, reduction, reduction, along, along, norm, movement, movement, quantized, quantized, product, product,
-         convolution, convolution, window, selection, learned)
+KINDS = (
+    unary,
+    binary,
+    where,
+    cast,
+    reduction,
+    reduction,
+    along,
+    along,
+    norm,
+    movement,
+    movement,
+    quantized,
+    quantized,
+    product,
+    product,
+    convolution,
+    convolution,
+    window,
+    selection,
+    learned,
+)
 
 
 def random_cases(count, seed):

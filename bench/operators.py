@@ -10,8 +10,8 @@ no engine is timed while another one's threads still spin. A row gives the least
 ratio. Rows above --above (1.2) are measured again at the end, and the lower ratio of the two stands. What smelt alone refuses is
 said. --cpu-time: a batch's figure is the least time that a run took of the processor, which repeats beside other work; only with
 one thread. --by-operator: a second table, of each operator's slowest row, with the picoseconds that an element of its largest
-tensor takes. --random: so many cases of extents that a seed draws, instead of the families. Exit status 1 where it refuses anything that ONNX Runtime runs, or results differ by more than 2 % of the largest
-value.
+tensor takes. --random: so many cases of extents that a seed draws, instead of the families. Exit status 1 where it refuses what
+ONNX Runtime runs, or results differ by more than 2 % of the largest value.
 """
 import argparse
 import itertools

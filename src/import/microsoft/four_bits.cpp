@@ -58,9 +58,48 @@ Tensor filled(const Shape& shape, uint8_t value) {
 
 }  // namespace
 
+namespace {
+
+/// The weights [K, N] of a product whose columns of K share scales by g_idx, or whose zero points are floats: as the scales' type.
+Tensor widened_weights(Call& c, const Tensor& b, int64_t bits, int64_t k, int64_t n, int64_t block, int64_t blocks) {
+  const Tensor scales = c.constant_input(2);
+  if (scales.size() != n * blocks) c.refuse("its scales are {}, expected {} of them", to_string(scales.shape()), n * blocks);
+  const Tensor scale = scales.cast(DType::f32);
+  Tensor zero;
+  if (c.has(3)) {
+    const Tensor given = c.constant_input(3);
+    const bool packed = given.type() == DType::u8;
+    const int64_t expected = packed ? n * ((blocks * bits + 7) / 8) : n * blocks;
+    if (given.size() != expected) c.refuse("its zero points are {}, expected {} of them", to_string(given.shape()), expected);
+    zero = (packed ? unpacked(given, n, blocks, bits) : given).cast(DType::f32);
+  }
+  std::vector<int64_t> groups(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i) groups[static_cast<size_t>(i)] = i / block;
+  if (c.has(4)) {
+    const Tensor given = c.constant_input(4);
+    if (given.size() < k) c.refuse("its g_idx is {}, expected {} numbers", to_string(given.shape()), k);
+    const auto numbers = given.to_ints();
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t group = groups[static_cast<size_t>(i)] = numbers[static_cast<size_t>(i)];
+      if (group < 0 || group >= blocks) c.refuse("its g_idx has {}, expected 0 to {}", group, blocks - 1);
+    }
+  }
+  Tensor w = Tensor::empty(DType::f32, {k, n});
+  for (int64_t row = 0; row < n; ++row) {
+    const uint8_t* bytes = static_cast<const uint8_t*>(b.raw()) + row * blocks * block * bits / 8;
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t at = row * blocks + groups[static_cast<size_t>(i)];
+      const float from = zero.valid() ? zero.data<float>()[at] : static_cast<float>(1 << (bits - 1));
+      w.data<float>()[i * n + row] = scale.data<float>()[at] * (static_cast<float>(element(bytes, i, bits)) - from);
+    }
+  }
+  return w.cast(scales.type());
+}
+
+}  // namespace
+
 // A [.., K], B u8 [N, blocks, bytes of a block], scales [N, blocks], zero points?, g_idx?, bias?
 void matmul_n_bits(Call& c) {
-  c.refuse_input(4, "g_idx");
   c.refuse_flag("weight_prepacked");
   const int64_t bits = c.integer("bits", 4), k = c.integer("K", 0), n = c.integer("N", 0), block = c.integer("block_size", 0);
   const DType type = unsigned_of(c, bits);
@@ -70,12 +109,17 @@ void matmul_n_bits(Call& c) {
   const Tensor b = c.constant_input(1);
   if (b.type() != DType::u8 || b.nbytes() != n * blocks * block * bits / 8)
     c.refuse("its weights are {}{}, expected {} bytes", name(b.type()), to_string(b.shape()), n * blocks * block * bits / 8);
+  const auto become_product = [&](const Name& w) {
+    if (!c.has(5)) return c.become("MatMul", {c.input(0), w});
+    c.become("Add", {c.before("MatMul", {c.input(0), w}), c.input(5)});
+  };
+  if (c.has(4) || (c.has(3) && c.constant_input(3).type() != DType::u8))
+    return become_product(c.keep(widened_weights(c, b, bits, k, n, block, blocks)));
   Tensor zeros;
   if (!c.has(3)) {
     zeros = filled({n, blocks}, static_cast<uint8_t>(1 << (bits - 1)));
   } else {
     const Tensor given = c.constant_input(3);
-    if (given.type() != DType::u8) c.refuse("its zero points are of {}, expected u8", name(given.type()));
     if (given.nbytes() != n * ((blocks * bits + 7) / 8))
       c.refuse("its zero points are {}, expected {} bytes", to_string(given.shape()), n * ((blocks * bits + 7) / 8));
     zeros = unpacked(given, n, blocks, bits);
@@ -84,9 +128,7 @@ void matmul_n_bits(Call& c) {
   Name w = c.before("DequantizeLinear", {c.keep(as(b, type, {n, blocks * block})), scales, c.keep(repacked(zeros, bits, type))},
                     {MakeAttribute("axis", int64_t{1}), MakeAttribute("block_size", block)});
   if (blocks * block != k) w = c.before("Slice", {w, c.constant({0}), c.constant({k}), c.constant({1})});
-  w = c.before("Transpose", {w}, {MakeAttribute("perm", std::vector<int64_t>{1, 0})});
-  if (!c.has(5)) return c.become("MatMul", {c.input(0), w});
-  c.become("Add", {c.before("MatMul", {c.input(0), w}), c.input(5)});
+  become_product(c.before("Transpose", {w}, {MakeAttribute("perm", std::vector<int64_t>{1, 0})}));
 }
 
 namespace {

@@ -244,6 +244,8 @@ Ledger run(Graph& g, const Options& options) {
   if (options.widened == WidenedFloats::none) replace(widen_convolutions, widen_convolutions_nowhere);
   if (options.widened == WidenedFloats::f16) replace(widen_convolutions, widen_convolutions_of_f16);
   if (options.blocks_in_parts) replace(block_matmul, block_matmul_nowhere);
+  if (options.bare_f64_conv) replace(conv_epilogue, conv_epilogue_but_f64);
+  if (options.causal_apart) replace(attention_operator, attention_operator_of_known_lengths);
   return run(g, list, options);
 }
 

@@ -39,6 +39,8 @@ fuse::Options fuse_options(const Options& options) {
   return {.skip = std::move(skip),
           .int8_by_constants = on_gpu(options),
           .blocks_in_parts = on_gpu(options),
+          .bare_f64_conv = !on_gpu(options),
+          .causal_apart = on_gpu(options),
           .widened = widened(options)};
 }
 

@@ -38,6 +38,11 @@ def check(path, feeds, tolerance=1e-5):
             np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
 
 
+def steps_in_reference(command, path):
+    said = command("explain", path, "--kernels", "--json", "--tuning-level", 0, "--no-cache").stdout
+    return [t["step"] for t in json.loads(said)["tactics"] if t["result"] == "runs" and t["tactic"].startswith("reference")]
+
+
 def floats(*shape):
     return RNG.standard_normal(shape, dtype=np.float32)
 
@@ -216,3 +221,42 @@ def test_weights_in_few_bits_are_widened_once_and_tables_of_them_by_the_rows_tha
     steps = {t["step"]: t["problem"] for t in said["tactics"] if t["result"] == "runs"}
     assert steps
     assert not [p for p in steps.values() if f">f32[{rows},{width}]" in p or f">f32[{width},{many}]" in p], steps
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (9, 1)])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_pooling_window_that_begins_inside_a_smaller_image(tmp_path, op, size):
+    path = saved(tmp_path, f"""g (float[N, 2, H, W] x) => (float[N, 2, A, B] y)
+        {{ y = {op} <kernel_shape = [2, 3], strides = [2, 3], ceil_mode = 1> (x) }}""", opset=19)
+    check(path, {"x": floats(1, 2, *size)})
+
+
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("packed", [False, True])
+def test_causal_attention_over_lengths_that_only_a_run_knows(tmp_path, command, packed, past):
+    """As PyTorch's exporter writes it for opset 23."""
+    kept = ", float[1, 2, P, 8] pk, float[1, 2, P, 8] pv" if past else ""
+    result = "y, k2, v2" if past else "y"
+    shape, given = ("1, S, 32", "q_num_heads = 4, kv_num_heads = 2, ") if packed else ("1, 4, S, 8", "")
+    keys = "1, S, 16" if packed else "1, 2, S, 8"
+    cache = ", float[1, 2, T, 8] k2, float[1, 2, T, 8] v2" if past else ""
+    path = saved(tmp_path, f"""g (float[{shape}] q, float[{keys}] k, float[{keys}] v{kept}) => (float[{shape}] y{cache})
+        {{ {result} = Attention <{given}is_causal = 1, softcap = 3.0> (q, k, v{", , pk, pv" if past else ""}) }}""", opset=23, ir=10)
+    for steps in (5, 1):
+        feeds = {"q": floats(1, steps, 32), "k": floats(1, steps, 16), "v": floats(1, steps, 16)}
+        if not packed:
+            feeds = {n: x.reshape(1, steps, -1, 8).transpose(0, 2, 1, 3).copy() for n, x in feeds.items()}
+        if past:
+            feeds |= {"pk": floats(1, 2, past, 8), "pv": floats(1, 2, past, 8)}
+        check(path, feeds, 1e-4)
+    assert steps_in_reference(command, path) == []
+
+
+def test_a_convolution_of_f64_and_what_follows_run_on_kernels(tmp_path, command):
+    path = saved(tmp_path, "g (double[1, 3, 20, 20] x) => (double[1, 5, 20, 20] y) { c = Conv <pads = [1, 1, 1, 1]> (x, w, b) y = Relu(c) }",
+                 edit=lambda m: m.graph.initializer.extend([numpy_helper.from_array(RNG.standard_normal((5, 3, 3, 3)), "w"),
+                                                            numpy_helper.from_array(RNG.standard_normal(5), "b")]))
+    x = RNG.standard_normal((1, 3, 20, 20))
+    fused, apart = (smelt.Session(path, tuning_level=0, optimize=o).run(None, {"x": x})[0] for o in (True, False))
+    np.testing.assert_allclose(fused, apart, rtol=1e-12, atol=1e-12)
+    assert steps_in_reference(command, path) == []

@@ -23,6 +23,8 @@ Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
 Outcome dynamic_product_nowhere(const Graph& g, NodeId n);
 /// Where no kernel takes weights in blocks.
 Outcome block_matmul_nowhere(const Graph& g, NodeId n);
+Outcome conv_epilogue_but_f64(const Graph& g, NodeId n);
+Outcome attention_operator_of_known_lengths(const Graph& g, NodeId n);
 Outcome widen_convolutions_of_f16(const Graph& g, NodeId n);
 Outcome widen_convolutions_nowhere(const Graph& g, NodeId n);
 

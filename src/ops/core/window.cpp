@@ -61,7 +61,9 @@ Shape window_places(const Window& w, const Shape& spatial, bool ceil) {
   Shape places(w.rank());
   for (size_t d = 0; d < w.rank(); ++d) {
     const int64_t room = spatial[d] + w.pad_begin[d] + w.pad_end[d] - w.extent(d);
-    if (room < 0)
+    const bool begins_inside =
+        ceil && room > -w.stride[d] && spatial[d] + w.pad_begin[d] > 0;  // one window, which goes beyond the end
+    if (room < 0 && !begins_inside)
       fail("a window of {} does not fit into {} + {} padding on spatial axis {}", w.extent(d), spatial[d],
            w.pad_begin[d] + w.pad_end[d], d);
     places[d] = (ceil ? (room + w.stride[d] - 1) / w.stride[d] : room / w.stride[d]) + 1;

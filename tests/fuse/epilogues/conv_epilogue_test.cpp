@@ -22,6 +22,17 @@ TEST(ConvEpilogue, takes_residual_and_activation_in) {
   EXPECT_EQ(n.program->print(), "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }");
 }
 
+TEST(ConvEpilogue, leaves_f64_apart_where_no_kernel_takes_a_program) {
+  for (const DType type : {DType::f32, DType::f64}) {
+    Builder b;
+    const ValueId conv =
+        b.node("conv", "Conv", {b.input("x", {1, 2, 4, 4}, type), b.weights("w", {3, 2, 1, 1}, type)}, {1, 3, 4, 4}, type);
+    b.output(b.node("relu", "Relu", {conv}, {1, 3, 4, 4}, type));
+    EXPECT_EQ(verdict(b, conv_epilogue_but_f64, "conv"), type == DType::f64 ? "wrong_type by conv" : "matched");
+    EXPECT_EQ(verdict(b, conv_epilogue, "conv"), "matched");
+  }
+}
+
 TEST(ConvEpilogue, rounds_half_precision_once) {
   ConvBuilder b(DType::f16, false);
   b.output(b.node("act", "HardSwish", {b.conv}, image, DType::f16));

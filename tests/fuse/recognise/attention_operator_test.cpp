@@ -1,3 +1,4 @@
+#include "fuse/rewrites/rewrites.h"
 #include "support/equivalence.h"
 
 namespace smelt::fuse {
@@ -203,13 +204,20 @@ TEST(AttentionOperator, stays_when_the_number_of_valid_keys_is_computed) {
   EXPECT_EQ(b.why(), "unsupported");
 }
 
-TEST(AttentionOperator, stays_causal_when_the_number_of_keys_is_not_known) {
-  Operator b;
-  b.keys = Dim(std::string("s"));
-  b.attrs = {{"is_causal", int64_t{1}}};
-  b.qkv();
-  b.finish();
-  EXPECT_EQ(b.why(), "unknown_shape");
+TEST(AttentionOperator, makes_the_causal_mask_in_the_run_when_a_length_is_not_known) {
+  for (bool cached : {false, true}) {
+    SCOPED_TRACE(cached);
+    Operator b;
+    b.keys = Dim(std::string("s"));
+    if (cached) b.past = 7;
+    b.attrs = {{"is_causal", int64_t{1}}};
+    b.qkv();
+    if (cached) b.caches();
+    b.finish(cached ? 3 : 1);
+    EXPECT_EQ(verdict(b, attention_operator_of_known_lengths, "Attention"), "unknown_shape by Attention");
+    b.expect_fused(cached ? "causal + cache" : "causal", {{"s", 5}});
+    EXPECT_EQ(count(b.g, "Range"), 2u);
+  }
 }
 
 TEST(AttentionOperator, stays_when_the_mask_is_shorter_than_the_keys) {

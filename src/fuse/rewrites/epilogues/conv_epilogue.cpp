@@ -2,7 +2,7 @@
 // After    ai.smelt.Conv(x, w, b, residual…) whose program computes them in f32 and rounds once
 // Unless   the result has another reader, or is a graph output
 //          an operator is not pointwise, or its other operand enlarges the result
-//          the type is none that programs compute in
+//          the type is none that programs compute in, or f64 on a processor, whose kernels of it take no program
 #include "fuse/match/channels.h"
 #include "fuse/rewrites/epilogues/epilogue.h"
 #include "fuse/rewrites/rewrites.h"
@@ -36,6 +36,12 @@ Outcome conv_epilogue(const Graph& g, NodeId conv) {
   const size_t first = first_operand(fused);
   fused.inputs.resize(first, ValueId::none);
   return with_epilogue(g, {conv}, std::move(fused), first, epilogue);
+}
+
+Outcome conv_epilogue_but_f64(const Graph& g, NodeId conv) {
+  const Node& node = g.node(conv);
+  if (!node.is("Conv") || g.value(node.out()).type != DType::f64) return conv_epilogue(g, conv);
+  return refuse(Reason::wrong_type, conv, "{} gives f64, of which no kernel takes what follows", describe(g, conv));
 }
 
 }  // namespace smelt::fuse

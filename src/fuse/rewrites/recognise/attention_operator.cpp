@@ -1,9 +1,9 @@
 // Before   ONNX's Attention over q [B, H, S, D] and k, v [B, Hk, S, D], or with heads side by side in [B, S, H * D]
-// After    ai.smelt.Attention: masks are operands of its program, is_causal a constant mask, softcap a part of the program. Heads
-//          that lie side by side are taken apart by Reshape and Transpose, and put back; a cache goes before k and v by Concat,
+// After    ai.smelt.Attention: masks are operands of its program, is_causal a mask (a constant, or made in the run of lengths that
+//          only it knows), softcap a part of the program. Heads that lie side by side are taken apart by Reshape and Transpose, and put back; a cache goes before k and v by Concat,
 //          whose results are present_key and present_value
 // Unless   the scores are an output, or the number of valid keys is computed, or a window limits them
-//          is_causal, and the number of queries or keys is not known, or their product is over 2^24
+//          is_causal on a GPU, and the number of queries or keys is not known, or their product is over 2^24
 //          a mask is not proven to broadcast to the scores
 //          the type is not a float, or q, k, v differ in it; the rank or the number of heads is not known, or does not fit
 #include <algorithm>
@@ -162,9 +162,28 @@ ValueId join_past(Graph& g, const Node& like, ValueId past, ValueId fresh, Value
   return add_step(g, like, "Concat", {past, fresh}, present, {{"axis", int64_t{2}}});
 }
 
-}  // namespace
+/// The number of rows of x [B, H, rows, D], a scalar.
+ValueId count_rows(Graph& g, const Node& like, ValueId x) {
+  const ValueId rows =
+      add_step(g, like, "Shape", {x}, g.add_value("", DType::i64, SymShape{1}), {{"start", int64_t{2}}, {"end", int64_t{3}}});
+  return add_step(g, like, "Squeeze", {rows}, g.add_value("", DType::i64, SymShape{}));
+}
 
-Outcome attention_operator(const Graph& g, NodeId id) {
+/// causal_mask of q's rows over k's, which begin with those of `past` where that is there, made in the run.
+ValueId computed_causal_mask(Graph& g, const Node& like, ValueId q, ValueId k, ValueId past) {
+  const auto scalar_of = [&](int64_t v) { return g.add_constant("", Tensor::of<int64_t>({}, {v})); };
+  const Dim queries = shape_of(g, q)[2], keys = shape_of(g, k)[2];
+  const ValueId begin = past == ValueId::none ? scalar_of(0) : count_rows(g, like, past);
+  const ValueId end = add_step(g, like, "Add", {begin, count_rows(g, like, q)}, g.add_value("", DType::i64, SymShape{}));
+  const ValueId row = add_step(g, like, "Range", {begin, end, scalar_of(1)}, g.add_value("", DType::i64, SymShape{queries}));
+  const ValueId rows = add_step(g, like, "Unsqueeze", {row, g.add_constant("", Tensor::of<int64_t>({1}, {1}))},
+                                g.add_value("", DType::i64, SymShape{queries, Dim(1)}));
+  const ValueId columns = add_step(g, like, "Range", {scalar_of(0), count_rows(g, like, k), scalar_of(1)},
+                                   g.add_value("", DType::i64, SymShape{keys}));
+  return add_step(g, like, "GreaterOrEqual", {rows, columns}, g.add_value("", DType::boolean, SymShape{queries, keys}));
+}
+
+Outcome matched(const Graph& g, NodeId id, bool of_any_lengths) {
   const Node& n = g.node(id);
   if (!n.is("Attention")) return NotHere{};
   const auto used = [&](size_t i) {
@@ -193,12 +212,15 @@ Outcome attention_operator(const Graph& g, NodeId id) {
 
   std::vector<DType> masks;
   std::optional<Tensor> causal;
-  if (n.get_int("is_causal", 0) != 0) {
-    if (!s.steps.known() || !s.keys.known() || !s.past)
+  const bool is_causal = n.get_int("is_causal", 0) != 0;
+  if (is_causal) {
+    const bool known = s.steps.known() && s.keys.known() && s.past;
+    const bool fits = known && s.steps.number * s.keys.number <= int64_t{1} << 24;
+    if (!known && !of_any_lengths)
       return refuse(Reason::unknown_shape, id, "is_causal, and the number of queries or keys is not known");
-    if (s.steps.number * s.keys.number > int64_t{1} << 24)
+    if (!fits && !of_any_lengths)
       return refuse(Reason::too_large, id, "is_causal, and a mask of {} x {}", s.steps.number, s.keys.number);
-    causal = causal_mask(s.steps.number, s.keys.number, *s.past);
+    if (fits) causal = causal_mask(s.steps.number, s.keys.number, *s.past);
     masks.push_back(DType::boolean);
   }
   if (n.in(mask) != ValueId::none) {
@@ -219,7 +241,7 @@ Outcome attention_operator(const Graph& g, NodeId id) {
   if (type == DType::f64 && !fits_attribute(scale)) std::swap(scale, program_scale);
 
   std::vector<std::string_view> form;
-  if (causal) form.push_back("causal");
+  if (is_causal) form.push_back("causal");
   if (n.in(mask) != ValueId::none) form.push_back("mask");
   if (cap > 0) form.push_back("softcap");
   if (s.kv_heads != s.heads) form.push_back("grouped heads");
@@ -227,7 +249,7 @@ Outcome attention_operator(const Graph& g, NodeId id) {
 
   return Match{
       {id},
-      [id, s, masks, causal, cap, scale, program_scale, type, cached](Graph& graph) {
+      [id, s, masks, is_causal, causal, cap, scale, program_scale, type, cached](Graph& graph) {
         const Node node = graph.node(id);
         graph.remove_node(id);
         ValueId q = node.in(query), k = node.in(key), v = node.in(value), y = node.out(0);
@@ -247,7 +269,9 @@ Outcome attention_operator(const Graph& g, NodeId id) {
             if (node.out(i) != ValueId::none) add_step(graph, node, "Identity", {i == 1 ? k : v}, node.out(i));
         }
         Node fused = fused_node("Attention", {q, k, v}, {y});
-        if (causal) fused.inputs.push_back(graph.add_constant("", *causal));
+        if (is_causal)
+          fused.inputs.push_back(causal ? graph.add_constant("", *causal)
+                                        : computed_causal_mask(graph, node, q, k, node.in(past_key)));
         if (node.in(mask) != ValueId::none) fused.inputs.push_back(node.in(mask));
         if (cap > 0 || program_scale != 1 || !masks.empty()) fused.program = scores_program(type, program_scale, cap, masks);
         fused.attrs["scale"] = static_cast<float>(scale);
@@ -266,5 +290,11 @@ Outcome attention_operator(const Graph& g, NodeId id) {
       },
       joined(form)};
 }
+
+}  // namespace
+
+Outcome attention_operator(const Graph& g, NodeId id) { return matched(g, id, true); }
+
+Outcome attention_operator_of_known_lengths(const Graph& g, NodeId id) { return matched(g, id, false); }
 
 }  // namespace smelt::fuse

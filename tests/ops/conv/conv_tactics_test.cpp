@@ -123,5 +123,18 @@ TEST(ConvTactics, of_windows_that_lie_in_the_padding_altogether) {
   }
 }
 
+TEST(ConvTactics, at_strides_above_the_window) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    for (const int64_t height : {1, 3})
+      for (const int64_t pad : {1, 3})
+        for (const int64_t stride : {6, 7, 9}) {
+          ConvCase c = one({1, 32, 5, 12}, {32, 32, height, 5}, {1, stride}, {0, pad, 0, pad});
+          c.type = type;
+          Trial t = trial(c);
+          t.result(type, expected(t).shape(), Layout::nhwc);
+          EXPECT_FALSE(check(t, type == DType::f32 ? 2e-6 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128).empty());
+        }
+}
+
 }  // namespace
 }  // namespace smelt::ops

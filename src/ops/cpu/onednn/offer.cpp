@@ -38,15 +38,21 @@ bool keep_on_amx(std::vector<Implementation>& found) {
 void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,
                      Offer& offer) {
   constexpr int64_t widest = 3;
-  bool wrong = false;
-  for (size_t d = 0; d < strides.size(); ++d) wrong |= strides[d] > widest || (strides[d] > 1 && windows[d] % strides[d] == 0);
-  if (!wrong) return;
+  bool apart = false, divided = false;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    apart |= strides[d] > windows[d];
+    divided |= strides[d] > widest || (strides[d] > 1 && windows[d] % strides[d] == 0);
+  }
   std::erase_if(found, [&](const Implementation& i) {
-    const bool amx = names(i.name, "amx");
-    if (amx)
-      offer.refuse("onednn", Reason::not_exact, "{} may give wrong sums where a stride divides its window or is above {}", i.name,
-                   widest);
-    return amx;
+    if (apart && i.name.starts_with("brgconv:")) {
+      offer.refuse("onednn", Reason::not_exact,
+                   "{} may read and write beside its copy of the image where a stride is above its window", i.name);
+      return true;
+    }
+    if (!divided || !names(i.name, "amx")) return false;
+    offer.refuse("onednn", Reason::not_exact, "{} may give wrong sums where a stride divides its window or is above {}", i.name,
+                 widest);
+    return true;
   });
 }
 

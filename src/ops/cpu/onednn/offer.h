@@ -34,8 +34,11 @@ void offer_exact(Offer& offer, const WeightRange& range, const std::function<Byt
 /// Leaves those on AMX, which multiply signed bytes as they are; whether there are any.
 bool keep_on_amx(std::vector<Implementation>& found);
 
-/// Takes implementations on AMX out of `found`, and refuses them, where a stride above 1 divides its axis's window, or is above 3: sums of
-/// oneDNN 3.2 are wrong for some such convolutions (tests/ops/conv/quantized_conv_test.cpp). `windows`, `strides`: along each axis.
+/// Takes implementations out of `found`, and refuses them, whose sums are wrong for some convolutions in oneDNN 3.2:
+/// - those on AMX where a stride above 1 divides its axis's window, or is above 3 (tests/ops/conv/quantized_conv_test.cpp);
+/// - "brgconv" on every instruction set where a stride is above its window: what it copies of a padded image takes more room than it has
+///   (https://github.com/uxlfoundation/oneDNN/pull/5494 mends that; tests/ops/conv/conv_tactics_test.cpp).
+/// `windows`, `strides`: along each axis.
 void leave_out_wrong(std::vector<Implementation>& found, std::span<const int64_t> windows, std::span<const int64_t> strides,
                      Offer& offer);
 

@@ -130,6 +130,8 @@ function(smelt_tests)
     endif()
   endforeach()
 
+  target_compile_options(test_ops_scan PRIVATE -O1)   # thousands of cases, when asked for
+
   file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda/*forms.cpp)
   target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms}   # with ONNX's cases, and those of the operators' fuzzer
                  ${tests}/fuzz/operators/case.cpp ${tests}/fuzz/operators/agree.cpp)

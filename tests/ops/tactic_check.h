@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -49,23 +51,37 @@ struct Trial {
 
 /// Copies between logical order (dense, plain) and where a bound tensor's elements lie.
 inline void scatter(const BoundTensor& t, void* memory, void* logical, bool to_memory) {
-  if (bits(t.type) < 8) {  // several to a byte: dense
-    std::memcpy(to_memory ? memory : logical, to_memory ? logical : memory,
-                static_cast<size_t>(bytes(t.type, elements(t.shape))));
+  const Shape steps = memory_strides(t), dense = strides(t.shape);
+  const int64_t count = elements(t.shape);
+  if (bits(t.type) < 8 || steps == dense || count == 0) {  // several to a byte: dense
+    std::memcpy(to_memory ? memory : logical, to_memory ? logical : memory, static_cast<size_t>(bytes(t.type, count)));
     return;
   }
-  const Shape steps = memory_strides(t), dense = strides(t.shape);
-  const int64_t size = bytes(t.type, 1);
-  for (int64_t i = 0; i < elements(t.shape); ++i) {
-    int64_t at = 0, rest = i;
-    for (size_t a = 0; a < dense.size(); ++a) {
-      at += rest / dense[a] * steps[a];
-      rest %= dense[a];
+  const int64_t size = bytes(t.type, 1), row = t.shape.back(), step = steps.back() * size;
+  const auto rows = [&](auto one) {  // elements of as many bytes
+    using T = decltype(one);
+    for (int64_t first = 0; first < count; first += row) {
+      int64_t at = 0, rest = first;
+      for (size_t a = 0; a < dense.size(); ++a) {
+        at += rest / dense[a] * steps[a];
+        rest %= dense[a];
+      }
+      char* m = static_cast<char*>(memory) + at * size;
+      T* l = static_cast<T*>(logical) + first;
+      for (T* const end = l + row; l != end; ++l, m += step)
+        std::memcpy(to_memory ? static_cast<void*>(m) : l, to_memory ? l : static_cast<void*>(m), sizeof(T));
     }
-    char* m = static_cast<char*>(memory) + at * size;
-    char* l = static_cast<char*>(logical) + i * size;
-    std::memcpy(to_memory ? m : l, to_memory ? l : m, static_cast<size_t>(size));
-  }
+  };
+  if (size == 1)
+    rows(uint8_t{});
+  else if (size == 2)
+    rows(uint16_t{});
+  else if (size == 4)
+    rows(uint32_t{});
+  else if (size == 8)
+    rows(uint64_t{});
+  else
+    rows(std::array<uint64_t, 2>{});
 }
 
 /// Memory that a bound tensor spans, every byte 0xff: a NaN in each floating-point type.
@@ -88,30 +104,77 @@ inline Tensor expected(Trial& t) {
   return evaluate(node, t.inputs)[0];
 }
 
-/// Runs one candidate; its output in logical order.
-inline Tensor run(Trial& t, const Candidate& c) {
-  t.bound.node = &t.node;
-  std::vector<std::vector<uint8_t>> memory;
-  std::vector<const void*> in;
-  for (size_t i = 0; i < t.inputs.size(); ++i) {
-    if (!t.inputs[i].valid()) {
-      in.push_back(nullptr);
-      continue;
-    }
-    memory.push_back(poisoned(t.bound.inputs[i]));
-    void* data = aligned(memory.back());
-    scatter(t.bound.inputs[i], data, t.inputs[i].raw(), true);
-    in.push_back(data);
+/// A candidate's kernel with memory of its own for the trial's tensors, poisoned. A tensor whose alignment is below 64 bytes
+/// begins that far behind a multiple of 64.
+class Prepared {
+ public:
+  static constexpr size_t nowhere = ~size_t{0};
+
+  Prepared(Trial& t, const Candidate& c) : node_(t.bound) {
+    t.bound.node = &t.node;
+    kernel_ = c.prepare();
+    workspace_.assign(static_cast<size_t>(kernel_->workspace()) + 128, 0xff);
   }
-  memory.push_back(poisoned(t.bound.outputs[0]));
-  void* out = aligned(memory.back());
-  const std::unique_ptr<Kernel> kernel = c.prepare();
-  std::vector<uint8_t> workspace(static_cast<size_t>(kernel->workspace()) + 64, 0xff);
-  kernel->run({in, std::span(&out, 1), aligned(workspace)});
-  Tensor result = Tensor::empty(t.bound.outputs[0].type, t.bound.outputs[0].shape);
-  scatter(t.bound.outputs[0], out, result.raw(), false);
-  return result;
-}
+  const Kernel& kernel() const { return *kernel_; }
+
+  /// Its outputs in logical order, from inputs in logical order. `in_place`: the input whose memory is output 0's. The
+  /// workspace is as the run before left it.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, size_t in_place = nowhere) {
+    std::vector<std::vector<uint8_t>> in, out;
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const BoundTensor& t = node_.inputs[i];
+      in.push_back(inputs[i].valid() ? poisoned(t) : std::vector<uint8_t>());
+      void* at = inputs[i].valid() && (!t.constant.valid() || kernel_->reads(i)) ? begin(t, in.back()) : nullptr;
+      if (at) scatter(t, at, const_cast<void*>(inputs[i].raw()), true);
+      from.push_back(at);
+    }
+    for (size_t o = 0; o < node_.outputs.size(); ++o) {
+      const BoundTensor& t = node_.outputs[o];
+      out.push_back(t.type == DType::undefined ? std::vector<uint8_t>() : poisoned(t));
+      to.push_back(t.type == DType::undefined           ? nullptr
+                   : o == 0 && in_place < inputs.size() ? const_cast<void*>(from[in_place])
+                                                        : begin(t, out.back()));
+    }
+    const std::vector<std::vector<uint8_t>> before = in;
+    kernel_->run({from, to, aligned(workspace_)});
+    std::vector<Tensor> results;
+    for (size_t o = 0; o < node_.outputs.size(); ++o) {
+      const BoundTensor& t = node_.outputs[o];
+      results.push_back(t.type == DType::undefined ? Tensor() : Tensor::empty(t.type, t.shape));
+      if (results.back().valid()) scatter(t, to[o], results.back().raw(), false);
+    }
+    beside_.clear();
+    for (size_t i = 0; i < in.size(); ++i)
+      if (i != in_place && in[i] != before[i]) beside_ = "it writes input " + std::to_string(i);
+    for (size_t o = 0; o < out.size(); ++o) {
+      if (!results[o].valid() || (o == 0 && in_place < inputs.size())) continue;
+      std::vector<uint8_t> alone = poisoned(node_.outputs[o]);
+      const std::ptrdiff_t offset = static_cast<uint8_t*>(to[o]) - out[o].data();
+      scatter(node_.outputs[o], alone.data() + offset, results[o].raw(), true);
+      if (alone != out[o]) beside_ = "it writes beside output " + std::to_string(o);
+    }
+    const auto* end = static_cast<const uint8_t*>(aligned(workspace_)) + kernel_->workspace();
+    if (std::any_of(end, static_cast<const uint8_t*>(workspace_.data() + workspace_.size()), [](uint8_t v) { return v != 0xff; }))
+      beside_ = "it writes behind its workspace";
+    return results;
+  }
+  /// What the last run wrote beside its results and its workspace; empty: nothing.
+  const std::string& beside() const { return beside_; }
+
+ private:
+  static void* begin(const BoundTensor& t, std::vector<uint8_t>& memory) {
+    return static_cast<uint8_t*>(aligned(memory)) + (t.alignment < 64 ? t.alignment : 0);
+  }
+  BoundNode node_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<uint8_t> workspace_;
+  std::string beside_;
+};
+
+/// Runs one candidate; its output in logical order.
+inline Tensor run(Trial& t, const Candidate& c) { return Prepared(t, c).run(t.inputs)[0]; }
 
 /// The largest error over the largest magnitude expected; infinite when a NaN appears on one side only.
 inline double error(const Tensor& got, const Tensor& want) {

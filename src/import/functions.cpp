@@ -307,6 +307,18 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
   for (const auto& o : proto.opset_import()) imports[o.domain()] = static_cast<int>(o.version());
   std::set<std::pair<std::string, std::string>> own;
   for (const auto& f : proto.functions()) own.insert({f.domain(), f.name()});
+  const auto stays = [&](const onnx::NodeProto& call) {
+    return (call.op_type() == "Constant" && call.domain().empty()) || options.supported(call.domain(), call.op_type()) ||
+           own.contains({call.domain(), call.op_type()});
+  };
+  bool all_stay = true;
+  int64_t nodes = 0;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    nodes += g.node_size();
+    all_stay = all_stay && std::ranges::all_of(g.node(), stays);
+  });
+  if (nodes > options.max_nodes) fail_too_many(options.max_nodes);
+  if (all_stay) return false;
   Names names(proto);
   std::vector<onnx::NodeProto> unsupported;
   bool changed = false;
@@ -326,8 +338,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
   });
 
   auto body_of = [&](const onnx::NodeProto& call) -> std::optional<Nodes> {
-    if (call.op_type() == "Constant" && call.domain().empty()) return {};
-    if (options.supported(call.domain(), call.op_type()) || own.contains({call.domain(), call.op_type()})) return {};
+    if (stays(call)) return {};
     const auto version = imports.find(call.domain());
     const auto* schema =
         version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(call.op_type(), version->second, call.domain());

@@ -65,7 +65,7 @@ bool add_declared_types(onnx::ModelProto& proto) {
   for (const auto& o : proto.opset_import()) imports[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
   bool added = false;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
-    std::map<std::string, int32_t> known;  // element types of tensors; 0: known to be no tensor
+    std::unordered_map<std::string_view, int32_t> known;  // element types of tensors; 0: known to be no tensor
     const auto learn = [&](const auto& values) {
       for (const auto& v : values)
         if (v.has_type()) known[v.name()] = v.type().has_tensor_type() ? v.type().tensor_type().elem_type() : 0;
@@ -167,8 +167,9 @@ bool take_claims(onnx::GraphProto& g, const Claims& claimed, bool apply) {
       if (apply) open = dim;
     }
   };
-  std::map<std::string, onnx::ValueInfoProto*> inferred;
-  for (auto& v : *g.mutable_value_info()) inferred[v.name()] = &v;
+  std::unordered_map<std::string_view, onnx::ValueInfoProto*> inferred;
+  if (!claimed.values.empty())
+    for (auto& v : *g.mutable_value_info()) inferred[v.name()] = &v;
   std::vector<const onnx::ValueInfoProto*> missing;
   for (const auto& claim : claimed.values) {
     const auto it = inferred.find(claim.name());

@@ -234,7 +234,7 @@ TEST(RewriteNodes, what_is_not_meant_stays_in_its_place_and_is_not_copied) {
   }
 }
 
-TEST(RewriteNodes, an_error_leaves_no_node_to_nobody) {  // as AddressSanitizer's search for leaks says
+TEST(RewriteNodes, an_error_leaves_no_node_to_nobody) {  // which a search for leaks sees: valgrind --leak-check=full
   onnx::GraphProto g;
   fill(g);
   EXPECT_THROW(importer::rewrite_nodes(

@@ -24,15 +24,17 @@ Geometry geometry(Choices& c, size_t axes, double most_products, bool groups = t
   g.x = {c.between(1, 3), 0};
   g.y = {g.x[0], 0};
   double products = static_cast<double>(g.x[0]);
-  const bool square = c.one_in(2);
+  const bool patches = c.one_in(4);  // windows side by side, or half over one another, without padding
+  const bool square = patches || c.one_in(2);
   const int64_t widest = axes == 3 ? 4 : 8;
   for (size_t a = 0; a < axes; ++a) {
     const bool first = a == 0 || !square;
-    const int64_t window = first ? c.between(1, widest) : g.w[a - 1];
-    const int64_t stride = first ? (c.one_in(3) ? c.between(1, 8) : c.between(1, 3)) : g.strides[a - 1];
-    const int64_t dilation = first ? (c.one_in(4) ? c.between(1, 3) : 1) : g.dilations[a - 1];
+    const int64_t side = patches && first ? c.of<int64_t>({2, 3, 4, 8}) : 0;
+    const int64_t window = side > 0 ? std::min<int64_t>(side * c.between(1, 2), 8) : first ? c.between(1, widest) : g.w[a - 1];
+    const int64_t stride = side > 0 ? side : first ? (c.one_in(3) ? c.between(1, 8) : c.between(1, 3)) : g.strides[a - 1];
+    const int64_t dilation = first ? (!patches && c.one_in(4) ? c.between(1, 3) : 1) : g.dilations[a - 1];
     const int64_t reach = (window - 1) * dilation;
-    const int64_t before = c.one_in(2) ? c.between(0, std::min<int64_t>(reach, 4)) : 0;
+    const int64_t before = !patches && c.one_in(2) ? c.between(0, std::min<int64_t>(reach, 4)) : 0;
     const int64_t after = square ? before : c.one_in(2) ? c.between(0, std::min<int64_t>(reach, 4)) : 0;
     const int64_t results = axes == 1 ? c.extent(130) : axes == 2 ? c.extent(33) : c.extent(9);
     const int64_t rest = c.between(0, stride - 1);

@@ -104,6 +104,8 @@ class Helper {
   void look() { seen_ns_.store(ran_ns(), std::memory_order_relaxed); }
   bool stands_still() const { return ran_ns() == seen_ns_.load(std::memory_order_relaxed); }
 
+  bool is_brought() const { return is_bound_.load(std::memory_order_relaxed); }
+
   /// To the calling thread's processor, and no other until the helper leaves it. It may have ended its piece meanwhile.
   void bring_here() {
     const std::unique_lock lock(moving_, std::try_to_lock);
@@ -223,7 +225,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       for (microseconds span = first_look; Clock::now() - start < spin_alone; span *= 2) {
         look_at_helpers(r);
         if (spin_for(span, done)) return;
-        if (bring_helpers(r) || crowded()) break;
+        if (bring_helper(r) || crowded()) break;
       }
     }
     uint32_t inside = r.inside_.fetch_or(caller_sleeps) | caller_sleeps;
@@ -231,7 +233,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       look_at_helpers(r);
       sleep_while(r.inside_, inside, look_asleep);
       inside = r.inside_.load(std::memory_order_acquire);
-      if (inside != caller_sleeps) bring_helpers(r);
+      if (inside != caller_sleeps) bring_helper(r);
     }
   }
 
@@ -244,15 +246,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
     each_helper_of(r, [](Helper& h) { h.look(); });
   }
 
-  /// Those that have stood still since, to this thread's core. False where there are none.
-  bool bring_helpers(const Region& r) {
-    bool any = false;
+  /// One that has stood still since, to this thread's core; no other while it has a piece, as a core is no faster for two. False where
+  /// there is none.
+  bool bring_helper(const Region& r) {
+    Helper* one = nullptr;
     each_helper_of(r, [&](Helper& h) {
-      if (!h.stands_still()) return;
-      h.bring_here();
-      any = true;
+      if (h.is_brought() || (!one && h.stands_still())) one = &h;
     });
-    return any;
+    if (one) one->bring_here();
+    return one != nullptr;
   }
 
   /// Works on a region, if there is one; `number` prefers the same part of each, `self` is null on a thread of a caller's pool.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <deque>
@@ -224,50 +225,103 @@ cpu_set_t only(int processor) {
 
 void run_on(const cpu_set_t& set) { sched_setaffinity(0, sizeof set, &set); }
 
-/// Calls f on the helper of two threads, while the caller has nothing else to do.
-template <class F> void on_helper(F f) {
+/// Calls f on the helpers of so many threads, while the caller has nothing else to do.
+template <class F> void on_helpers(int threads, F f) {
   std::atomic<int> there{0};
-  each(2, 2, [&](int64_t, int thread) {
+  each(threads, threads, [&](int64_t, int thread) {
     there++;
-    EXPECT_TRUE(in_time([&] { return there == 2; }));
-    if (thread == 1) f();
+    EXPECT_TRUE(in_time([&] { return there == threads; }));
+    if (thread > 0) f(thread);
   });
 }
 
-TEST(Threads, a_helper_that_lost_its_core_is_brought_to_its_callers) {
+/// Eight threads that never wait have one processor; the calling thread has another, its own.
+struct Crowd {
   const cpu_set_t mine = processors();
-  if (CPU_COUNT(&mine) < 2) GTEST_SKIP() << "needs two processors";
-  std::vector<int> two;
-  for (int p = 0; p < CPU_SETSIZE && two.size() < 2; ++p)
-    if (CPU_ISSET(static_cast<size_t>(p), &mine)) two.push_back(p);
-  const int crowded = two[0], callers = two[1];
+  int crowded = -1, callers = -1;  // -1: there are no two
   std::atomic<bool> stop{false};
   std::vector<std::jthread> neighbours;
-  for (int i = 0; i < 8; ++i) {
-    neighbours.emplace_back([&] {
-      run_on(only(crowded));
-      while (!stop) {
-      }
-    });
+
+  Crowd() {
+    if (CPU_COUNT(&mine) < 2) return;
+    for (int p = 0; callers < 0; ++p)
+      if (CPU_ISSET(static_cast<size_t>(p), &mine)) (crowded < 0 ? crowded : callers) = p;
+    for (int i = 0; i < 8; ++i) {
+      neighbours.emplace_back([this] {
+        run_on(only(crowded));
+        while (!stop) {
+        }
+      });
+    }
+    run_on(only(callers));
   }
-  run_on(only(callers));
-  bool was_brought = false;
-  on_helper([&] {
+  ~Crowd() {
+    stop = true;
+    run_on(mine);
+  }
+  /// Called by a helper: goes among the crowd, and works until it is brought to its caller's processor, at most ten seconds.
+  bool is_brought() const {
     run_on(only(crowded));
-    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-         !was_brought && std::chrono::steady_clock::now() < end;)
-      was_brought = sched_getcpu() == callers;
-  });
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10); std::chrono::steady_clock::now() < end;)
+      if (sched_getcpu() == callers) return true;
+    return false;
+  }
+};
+
+TEST(Threads, a_helper_that_lost_its_core_is_brought_to_its_callers) {
+  const Crowd crowd;
+  if (crowd.callers < 0) GTEST_SKIP() << "needs two processors";
+  bool was_brought = false;
+  on_helpers(2, [&](int) { was_brought = crowd.is_brought(); });
   // It is not kept there; while it sleeps in a piece it may be brought once more.
   EXPECT_TRUE(in_time([&] {
-    cpu_set_t after = only(callers);
-    on_helper([&] { after = processors(); });
-    return CPU_ISSET(static_cast<size_t>(crowded), &after);
+    cpu_set_t after = only(crowd.callers);
+    on_helpers(2, [&](int) { after = processors(); });
+    return CPU_ISSET(static_cast<size_t>(crowd.crowded), &after);
   }));
-  on_helper([&] { run_on(mine); });
-  stop = true;
-  run_on(mine);
+  on_helpers(2, [&](int) { run_on(crowd.mine); });
   EXPECT_TRUE(was_brought);
+}
+
+TEST(Threads, helpers_are_brought_one_at_a_time) {
+  const Crowd crowd;
+  if (crowd.callers < 0) GTEST_SKIP() << "needs two processors";
+  constexpr int threads = 4;
+  std::atomic<pid_t> inside[threads]{};
+  std::atomic<bool> stop{false};
+  int most = 0, brought = 0;
+  const auto is_brought = [&](pid_t helper) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return helper > 0 && sched_getaffinity(helper, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 &&
+           CPU_ISSET(static_cast<size_t>(crowd.callers), &set);
+  };
+  std::jthread watch([&] {
+    run_on(crowd.mine);
+    while (!stop) {
+      std::vector<const std::atomic<pid_t>*> here;
+      for (const auto& helper : inside)
+        if (is_brought(helper)) here.push_back(&helper);
+      // Those that are still there: the first may have left before the next came.
+      most = std::max(most, static_cast<int>(std::ranges::count_if(here, [](const auto* helper) { return *helper > 0; })));
+    }
+  });
+  std::mutex counting;
+  on_helpers(threads, [&](int thread) {
+    run_on(only(crowd.crowded));
+    inside[thread] = static_cast<pid_t>(gettid());
+    const bool was_brought = crowd.is_brought();
+    for (const auto end = std::chrono::steady_clock::now() + milliseconds(20); std::chrono::steady_clock::now() < end;) {
+    }
+    inside[thread] = 0;
+    const std::lock_guard lock(counting);
+    brought += was_brought ? 1 : 0;
+  });
+  on_helpers(threads, [&](int) { run_on(crowd.mine); });
+  stop = true;
+  watch.join();
+  EXPECT_EQ(brought, threads - 1);
+  EXPECT_LE(most, 1);
 }
 
 struct Groups : testing::Test {

@@ -25,7 +25,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import decoder
@@ -249,20 +248,9 @@ def main():
              f"{'subject':9} {'engine':12} {'session s':>9} {'first s':>9} {'total s':>9} {'worst first':>11} "
              f"{'worst later':>11} {'median ms':>10} {'grown MiB':>9}"]
     print("\n".join(lines), flush=True)
-    rows, failed = {}, False
-    for name in args.subjects:
-        try:
-            rows[name] = measure(name, args)
-            lines.append(text_of(name, rows[name]))
-            failed |= any(r["error"] > WRONG for r in rows[name]["rounds"])
-        except (RuntimeError, subprocess.CalledProcessError) as e:
-            lines.append(f"{name:9} {e}")
-            failed = True
-        print(lines[-1], flush=True)
-    if args.out:
-        args.out.write_text("\n".join(lines) + "\n")
-        args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(failed)
+    rows, failed = shared.measured_rows(args.subjects, lambda name: measure(name, args), text_of, lines)
+    shared.write_table(args.out, lines, rows)
+    sys.exit(bool(failed) or any(r["error"] > WRONG for row in rows.values() for r in row["rounds"]))
 
 
 if __name__ == "__main__":

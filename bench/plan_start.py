@@ -116,20 +116,9 @@ def main():
              f"{'plan':30} {'MiB':>8} {'open':>9} {'first run':>9} {'next run':>9} {'first':>9} {'ORT first':>9} {'reading':>9} "
              f"{'beyond':>9}"]
     print("\n".join(lines), flush=True)
-    failed, rows = False, {}
-    for name in names:
-        try:
-            rows[name] = measure(user_models.filled(name, args.folder), args)
-            lines.append(text_of(name, rows[name]))
-            failed |= rows[name]["beyond"] > LIMIT_MS or bool(rows[name]["measured"])
-        except (RuntimeError, subprocess.CalledProcessError) as e:
-            lines.append(f"{name:30} {e}")
-            failed = True
-        print(lines[-1], flush=True)
-    if args.out:
-        args.out.write_text("\n".join(lines) + "\n")
-        args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(failed)
+    rows, failed = shared.measured_rows(names, lambda name: measure(user_models.filled(name, args.folder), args), text_of, lines)
+    shared.write_table(args.out, lines, rows)
+    sys.exit(bool(failed) or any(r["beyond"] > LIMIT_MS or r["measured"] for r in rows.values()))
 
 
 if __name__ == "__main__":

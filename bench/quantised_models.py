@@ -13,7 +13,6 @@ without optimisations. Ends with the geometric means, and with the rows that too
 model in f32 in every round: then the exit status is 1.
 """
 import argparse
-import json
 import math
 import pathlib
 import sys
@@ -99,9 +98,7 @@ def main():
     named = ", ".join(f"{n} {v:.2f}" for n, v in slower.items()) or "none"
     lines.append(f"more than {args.at_most} of f32 in every round: {named}")
     print(lines[-1])
-    if args.out:
-        args.out.write_text("\n".join(lines) + "\n")
-        args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
+    shared.write_table(args.out, lines, rows)
     sys.exit(bool(slower) or any(r["error"]["unfused"] > 0.05 for r in rows.values()))
 
 

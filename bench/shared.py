@@ -69,6 +69,27 @@ def commit():
         return "unknown"
 
 
+def measured_rows(names, row_of, text_of, lines):
+    """({name: row}, the names without one): row_of(name) of each. Its line, or what went wrong, is printed and added to lines."""
+    rows, failed = {}, []
+    for name in names:
+        try:
+            rows[name] = row_of(name)
+            lines.append(text_of(name, rows[name]))
+        except (RuntimeError, subprocess.CalledProcessError) as e:
+            failed.append(name)
+            lines.append(f"{name:26} {e}")
+        print(lines[-1], flush=True)
+    return rows, failed
+
+
+def write_table(out, lines, rows):
+    """The lines to a file, the rows to .json beside it; nothing where `out` is None."""
+    if out:
+        out.write_text("\n".join(lines) + "\n")
+        out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def filled(name, folder):
     """The path of a model of examples/models with weights and inputs; made when it is missing."""
     path = pathlib.Path(folder) / f"{name}.onnx"

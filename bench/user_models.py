@@ -202,25 +202,14 @@ def main():
              f"{'model':26} {'smelt ms':>9} {'unfused':>9} {'ORT ms':>9} {'/unfused':>8} {'/ORT':>7} {'error':>8} {'ref':>6} "
              f"{'first s':>7} {'ORT s':>6}  steps without a kernel of their own"]
     print("\n".join(lines), flush=True)
-    rows, failed = {}, False
-    for name in names:
-        try:
-            rows[name] = measure(filled(name, args.folder), args)
-            lines.append(text_of(name, rows[name]))
-            failed |= rows[name]["errors"]["smelt"] > 0.05
-        except (RuntimeError, subprocess.CalledProcessError) as e:
-            lines.append(f"{name:26} {e}")
-            failed = True
-        print(lines[-1], flush=True)
+    rows, failed = shared.measured_rows(names, lambda name: measure(filled(name, args.folder), args), text_of, lines)
     for what in ENGINES[1:]:
         ratios = [r["ms"]["smelt"] / r["ms"][what] for r in rows.values() if what in r["ms"]]
         if ratios:
             lines.append(f"smelt / {what}: geometric mean {math.exp(np.mean(np.log(ratios))):.3f}, largest {max(ratios):.3f}")
             print(lines[-1])
-    if args.out:
-        args.out.write_text("\n".join(lines) + "\n")
-        args.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-    sys.exit(failed)
+    shared.write_table(args.out, lines, rows)
+    sys.exit(bool(failed) or any(r["errors"]["smelt"] > 0.05 for r in rows.values()))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,9 @@ template <class F> void each(int threads, int64_t pieces, F f) {
 
 /// Waits until it holds, at most ten seconds.
 template <class F> bool in_time(F holds) {
-  for (int i = 0; i < 10000 && !holds(); ++i) std::this_thread::sleep_for(milliseconds(1));
-  return holds();
+  for (int i = 0; i < 10000; ++i, std::this_thread::sleep_for(milliseconds(1)))
+    if (holds()) return true;
+  return false;
 }
 
 /// Every piece runs once, and no thread's number is used by two pieces at a time.

@@ -107,7 +107,7 @@ class Int8Indirect final : public Kernel {
 }  // namespace
 
 void offer_int8_indirect(const Product& q, int threads, Offer& offer) {
-  if (const auto why = rejects_int8(q)) return offer.refuse("avx2", *why);
+  if (const auto why = rejects_int8(q, true)) return offer.refuse("avx2", *why);
   const Problem& p = q.problem;
   // One Zen 3 core at 3.2 GHz, measured; B is 2 bytes an element, from memory where few rows reuse it.
   constexpr double flops_per_us = 150e3, bytes_per_us = 12e3, widened_per_us = 1e4;

@@ -205,7 +205,7 @@ class Int8Computed final : public Kernel {
 };
 
 std::optional<Refusal> rejects(const Product& p) {
-  if (auto why = rejects_int8_tensors(p)) return why;
+  if (auto why = rejects_int8_tensors(p, true)) return why;
   if (p.bound.inputs[p.b].constant.valid() && p.a_column == 1 && p.problem.b_batch.empty())
     return refuse(Reason::unsupported, "a constant right operand, packed beforehand");
   return std::nullopt;

@@ -125,16 +125,16 @@ Result<Product> int8_product(const BoundNode& b) {
   return p;
 }
 
-std::optional<Refusal> rejects_int8_tensors(const Product& p) {
+std::optional<Refusal> rejects_int8_tensors(const Product& p, bool wraps) {
   if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
-  if (auto why = rejects_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, p.problem.k)) return why;
+  if (auto why = rejects_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, wraps ? 1 : p.problem.k)) return why;
   if (auto why = rejects_layouts(p.bound)) return why;
   if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return refuse(Reason::wrong_shape, "an empty product");
   return rejects_operands(p.bound.inputs.size() - p.operands);
 }
 
-std::optional<Refusal> rejects_int8(const Product& p) {
-  if (auto why = rejects_int8_tensors(p)) return why;
+std::optional<Refusal> rejects_int8(const Product& p, bool wraps) {
+  if (auto why = rejects_int8_tensors(p, wraps)) return why;
   if (!p.bound.inputs[p.b].constant.valid()) return refuse(Reason::not_constant, "the right operand is not constant");
   if (p.quantization().b_zero_input) return refuse(Reason::not_constant, "the right operand's zero point is not constant");
   if (p.a_column != 1) return refuse(Reason::wrong_layout, "the left operand is transposed");

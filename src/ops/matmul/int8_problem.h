@@ -16,10 +16,11 @@ inline int16_t int8_weight(const Product& p, int64_t k, int64_t n) {
   return p.quantization().less_zero(p.bound.inputs[p.b].constant, k * p.b_row + n * p.b_column, n);
 }
 
-/// The reason why no 8-bit kernel of the processor's takes its tensors; nothing when they may.
-std::optional<Refusal> rejects_int8_tensors(const Product& p);
+/// The reason why no 8-bit kernel of the processor's takes its tensors; nothing when they may. `wraps`: the kernel's sums wrap at 32 bits, as
+/// the operators' own do (multiply_integers), so that it takes any K.
+std::optional<Refusal> rejects_int8_tensors(const Product& p, bool wraps = false);
 /// The same of the kernels whose right operand is packed before the run.
-std::optional<Refusal> rejects_int8(const Product& p);
+std::optional<Refusal> rejects_int8(const Product& p, bool wraps = false);
 
 void offer_int8_indirect(const Product& q, int threads, Offer& offer);         // "avx2": exact, 16-bit pairs
 void offer_int8_packed_in_run(const Product& q, int threads, Offer& offer);    // "avx2": of a computed right operand

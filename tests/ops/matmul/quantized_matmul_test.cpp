@@ -56,6 +56,28 @@ TEST(QuantizedMatMul, gives_the_sums_of_integers) {
   }
 }
 
+TEST(QuantizedMatMul, sums_wrap_however_many_products_they_have) {
+  constexpr int64_t k = 70001;  // of 255 · 255: above 2^32
+  for (const bool quantized : {false, true}) {
+    for (const bool constant : {false, true}) {
+      Trial t;
+      t.node.op = quantized ? "QLinearMatMul" : "MatMulInteger";
+      const auto add_scale = [&](float scale) {
+        if (!quantized) return;
+        t.add(Tensor::scalar(scale), true);
+        t.add(Tensor::scalar<int64_t>(0).cast(DType::u8), true);
+      };
+      t.add(random_tensor(DType::u8, {3, k}, 1, 200, 255.99), false);
+      add_scale(0.01f);
+      t.add(random_tensor(DType::u8, {k, 17}, 2, 200, 255.99), constant);
+      add_scale(0.01f);
+      add_scale(500);
+      t.result(quantized ? DType::u8 : DType::i32, expected(t).shape());
+      EXPECT_EQ(own(check(t, 0)), exact);
+    }
+  }
+}
+
 TEST(QuantizedMatMul, by_onednn_is_exact_with_weights_of_seven_bits) {
   std::vector<Shapes> all = shapes;
   all.push_back({{900, 24}, {24, 400}});  // some rows at a time

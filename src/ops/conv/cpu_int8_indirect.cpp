@@ -234,7 +234,7 @@ class Int8Indirect final : public Kernel {
 }  // namespace
 
 void offer_int8_indirect(const Request& q, Offer& offer) {
-  if (const auto why = rejects_int8(q)) return offer.refuse("avx2", *why);
+  if (const auto why = rejects_int8(q, true)) return offer.refuse("avx2", *why);
   constexpr double flops_per_us = 150e3;  // one Zen 3 core at 3.2 GHz, measured: 164 in the tile, less the copy
   // Panels are at least 8 columns wide, and K counts in pairs.
   const Problem& p = q.problem;

@@ -130,10 +130,10 @@ Key int8_packing(const Request& r, std::string_view form) {
   return key;
 }
 
-std::optional<Refusal> rejects_int8(const Request& r) {
+std::optional<Refusal> rejects_int8(const Request& r, bool wraps) {
   const Problem& p = r.problem;
   if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
-  if (auto why = rejects_sums(p.input, r.weight().type, depth(p))) return why;
+  if (auto why = rejects_sums(p.input, r.weight().type, wraps ? 1 : depth(p))) return why;
   if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.spatial());
   if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   // The image's layout does not matter where it is copied. The output's does.

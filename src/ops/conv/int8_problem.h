@@ -41,8 +41,9 @@ std::vector<int32_t> sums_of_weights(const Request& r);
 /// What weights packed in this form depend on but the weights themselves, for WeightStore.
 Key int8_packing(const Request& r, std::string_view form);
 
-/// Why no 8-bit kernel of the processor's takes it; nothing when they may.
-std::optional<Refusal> rejects_int8(const Request& r);
+/// Why no 8-bit kernel of the processor's takes it; nothing when they may. `wraps`: the kernel's sums wrap at 32 bits, as the operator's do, so
+/// that it takes any depth.
+std::optional<Refusal> rejects_int8(const Request& r, bool wraps = false);
 
 void offer_int8_depthwise(const Request& r, Offer& offer);  // "avx2": one channel a group
 void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16-bit pairs

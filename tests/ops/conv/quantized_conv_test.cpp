@@ -67,6 +67,15 @@ TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
   EXPECT_THAT(rejected->why.text, testing::HasSubstr("magnitudes add up to 2232000; at most 2105376"));
 }
 
+TEST(QuantizedConv, sums_wrap_however_many_products_they_have) {
+  Trial t = quantized_trial({{1, 20000, 3, 4}, {3, 20000, 3, 3}});
+  for (uint8_t& v : t.inputs[0].span<uint8_t>()) v = 255;
+  for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
+  const double zero = t.inputs[2].to_doubles()[0];
+  ASSERT_GT((255 - zero) * 127 * 9 * 20000, 0x1p31);
+  EXPECT_EQ(own(check(t, 0)), std::vector<std::string>{"avx2"});
+}
+
 TEST(QuantizedConv, equals_the_reference_at_every_stride) {
   for (const auto& [channels, size] : {std::pair<int64_t, int64_t>{16, 64}, {32, 32}, {160, 16}})
     for (const int64_t stride : {2, 3, 4, 8})

@@ -331,7 +331,7 @@ void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& o
   }
   const double products = static_cast<double>(f->batch * f->outputs * f->plane() * f->depth());
   constexpr double direct_per_us = 8e3;
-  if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, f->depth())) {
+  if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, 1)) {  // sums wrap, as the operator's do
     offer.refuse("cpu", *why);
     return offer_integer_columns(b, machine, offer);
   }

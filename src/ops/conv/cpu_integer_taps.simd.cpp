@@ -61,7 +61,8 @@ void fold(const int16_t* from, const int64_t* offsets, const int32_t* pairs, int
     int32_t sums[block];
     fold_blocks<1>(from + o, offsets, pairs, count, sums);
     const int64_t some = n - o < block ? n - o : block;
-    for (int64_t i = 0; i < some; ++i) to[o + i] = static_cast<int32_t>((adds ? to[o + i] : 0) + sums[i]);
+    for (int64_t i = 0; i < some; ++i)
+      to[o + i] = static_cast<int32_t>((adds ? static_cast<uint32_t>(to[o + i]) : 0) + static_cast<uint32_t>(sums[i]));
   }
 }
 

@@ -82,6 +82,18 @@ TEST(ConvColumns, agrees_for_integers_by_computed_weights) {
   }
 }
 
+TEST(IntegerConv, sums_wrap_however_many_products_they_have) {
+  for (const int64_t group : {1, 2}) {  // products of columns; directly
+    Trial t;
+    t.node = make_node("ConvInteger", 0, {{"group", group}}, 0);
+    t.add(random_tensor(DType::u8, {1, group * 20000, 3, 3}, 1, 200, 255.99), false);
+    t.add(random_tensor(DType::u8, {2 * group, 20000, 2, 2}, 2, 200, 255.99), true);
+    const Tensor want = expected(t);
+    t.result(want.type(), want.shape());
+    EXPECT_FALSE(agree(t, want, 0, 2).empty());
+  }
+}
+
 TEST(IntegerConv, agrees_where_groups_are_small) {
   const Case cases[] = {
       {{1, 5, 7, 7}, {5, 1, 3, 3}, {{"group", int64_t{5}}, {"pads", Ints{1, 1, 1, 1}}, {"dilations", Ints{2, 1}}}},

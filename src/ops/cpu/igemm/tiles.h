@@ -30,7 +30,8 @@ inline double moved(int64_t m, int64_t n, int64_t k) { return 4.0 * static_cast<
 /// Microseconds that a core takes to begin and end tiles, whatever K is: 5 ns for a row of a panel, of what 1001 x 1001 by K = 3, 20001 x 7 by
 /// 5 and 2001 x 2 by 33 took beyond their bytes.
 inline double tiles_us(int64_t m, int64_t n) {
-  return 5e-3 * static_cast<double>(m) * static_cast<double>((n + tile_columns - 1) / tile_columns);
+  const int64_t panels = (n + tile_columns - 1) / tile_columns;
+  return 5e-3 * static_cast<double>(m) * static_cast<double>(panels);
 }
 
 /// Where the rows of a tile lie.

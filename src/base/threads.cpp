@@ -1,18 +1,16 @@
 #include "base/threads.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
-#include <ctime>
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/helper_thread.h"
+#include "base/waiting.h"
 
 namespace smelt {
 
@@ -35,127 +33,10 @@ constexpr milliseconds crowded_for{20};
 // A helper whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a
 // caller that sleeps looks again and again.
 constexpr microseconds first_look{10}, look_asleep{1000};
-// A helper leaves its caller's core at most so often.
-constexpr milliseconds moves_apart{2};
-
-void pause() { __builtin_ia32_pause(); }
-
-/// `most`: the longest sleep; 0: without end.
-void sleep_while(std::atomic<uint32_t>& word, uint32_t value, microseconds most = microseconds(0)) {
-  const timespec limit{0, std::chrono::nanoseconds(most).count()};
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, most.count() > 0 ? &limit : nullptr, nullptr, 0);
-}
-
-/// `word` may lie in memory that is used otherwise by now: its owner then wakes for nothing.
-void wake(std::atomic<uint32_t>& word, int count) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0); }
-
-/// Held for some ten instructions at a time.
-class SpinLock {
- public:
-  void lock() {
-    for (int tries = 0; held_.exchange(true, std::memory_order_acquire);) {
-      while (held_.load(std::memory_order_relaxed)) {
-        if (++tries % 256 == 0) std::this_thread::yield();
-        pause();
-      }
-    }
-  }
-  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() { held_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> held_{false};
-};
 
 constexpr uint32_t caller_sleeps = 1u << 31;
 
 thread_local bool inside_region = false;
-
-/// Lets the thread run on these processors; `thread` 0 is the calling one. Where the system forbids it, it stays.
-void set_processors(pid_t thread, const cpu_set_t& which) { sched_setaffinity(thread, sizeof which, &which); }
-
-/// Asks the scheduler for short slices, and so to run soon after each wake-up instead of after a neighbour's slice (Linux 6.12
-/// and later; others ignore it). The thread's share stays. The threads of a region then have their cores at the same time.
-void ask_for_short_slices() {
-  constexpr uint64_t slice_ns = 200'000;
-  struct {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-  } attributes{};  // the kernel's sched_attr, in its first version
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
-  attributes.runtime = slice_ns;
-  syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
-
-/// A thread of the process's pool, as callers see it. A caller moves one that lost its core in the midst of a piece to its own,
-/// and sleeps: the region ends when the piece does, not when the neighbour's time slice does.
-class Helper {
- public:
-  Helper() { pthread_getcpuclockid(pthread_self(), &clock_); }
-  Helper(const Helper&) = delete;
-
-  Helper* before = nullptr;                     // in the pool's list
-  std::atomic<const Region*> region = nullptr;  // that it has pieces of
-
-  /// Notes its processor time; stands_still() says whether that has not changed since.
-  void look() { seen_ns_.store(ran_ns(), std::memory_order_relaxed); }
-  bool stands_still() const { return ran_ns() == seen_ns_.load(std::memory_order_relaxed); }
-
-  bool is_brought() const { return is_bound_.load(std::memory_order_relaxed); }
-
-  /// To the calling thread's processor, and no other until the helper leaves it. It may have ended its piece meanwhile.
-  void bring_here() {
-    const std::unique_lock lock(moving_, std::try_to_lock);
-    if (!lock || (!is_bound_ && sched_getaffinity(id_, sizeof processors_, &processors_) != 0)) return;
-    cpu_set_t here;
-    CPU_ZERO(&here);
-    CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
-    is_bound_ = true;
-    set_processors(id_, here);
-  }
-
-  /// Called by the helper itself: off the core of the caller that brought it there.
-  void go_back() {
-    if (!is_bound_.load(std::memory_order_relaxed)) return;
-    // A caller that is bringing it has lost the core to it: it goes on once this helper sleeps. The next piece's help() comes here again.
-    const std::unique_lock lock(moving_, std::try_to_lock);
-    if (!lock) return;
-    is_bound_ = false;
-    leave_core();
-  }
-
-  /// Called by the helper itself, on its caller's core: two threads on one core do no more than one.
-  void step_aside() {
-    if (Clock::now() - left_core_ < moves_apart) return;
-    const std::unique_lock lock(moving_, std::try_to_lock);
-    if (lock && !is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
-  }
-
- private:
-  int64_t ran_ns() const {
-    timespec t{};
-    clock_gettime(clock_, &t);
-    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-  }
-  void leave_core() {
-    cpu_set_t others = processors_;
-    CPU_CLR(static_cast<size_t>(sched_getcpu()), &others);
-    if (CPU_COUNT(&others) > 0) set_processors(0, others);  // moves it at once
-    set_processors(0, processors_);
-    left_core_ = Clock::now();
-  }
-
-  const pid_t id_ = static_cast<pid_t>(syscall(SYS_gettid));
-  clockid_t clock_ = 0;
-  std::atomic<int64_t> seen_ns_ = 0;
-  SpinLock moving_;
-  cpu_set_t processors_ = {};           // that it may run on; known while it is bound
-  std::atomic<bool> is_bound_ = false;  // to a caller's processor
-  Clock::time_point left_core_ = {};
-};
 
 std::atomic<void (*)(int)> follower{nullptr};
 

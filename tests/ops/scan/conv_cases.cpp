@@ -108,8 +108,7 @@ constexpr double f_products = 4e6;
 Case conv(Choices& c) {
   Case k;
   k.values = c.one_in(3) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType type = c.of({DType::f32, DType::f32, DType::bf16, DType::f16});
   const Geometry g = geometry(c, static_cast<size_t>(c.of({2, 2, 1, 3})), f_products);
   const bool fused = c.one_in(2);
@@ -145,8 +144,7 @@ Case conv(Choices& c) {
 Case transposed_conv(Choices& c) {
   Case k;
   k.values = c.one_in(3) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType type = c.of({DType::f32, DType::f32, DType::bf16, DType::f16});
   Geometry g = geometry(c, static_cast<size_t>(c.of({2, 2, 1, 3})), f_products);
   Node& n = k.trial.node;
@@ -194,8 +192,7 @@ Tensor zero_point(Choices& c, DType type, bool of_weights) {
 
 Case byte_conv(Choices& c) {
   Case k;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType x = c.of({DType::u8, DType::i8}), w = c.of({DType::i8, DType::u8}), y = c.of({DType::u8, DType::i8});
   const Geometry g = geometry(c, static_cast<size_t>(c.of({2, 2, 2, 1})), 2 * f_products);
   const bool fused = c.one_in(2), by_channel = c.one_in(2);
@@ -241,8 +238,7 @@ Case byte_conv(Choices& c) {
 
 Case integer_conv(Choices& c) {
   Case k;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType x = c.of({DType::u8, DType::i8}), w = c.of({DType::i8, DType::u8});
   const Geometry g = geometry(c, static_cast<size_t>(c.of({2, 2, 1, 3})), f_products);
   k.trial.node.op = "ConvInteger";

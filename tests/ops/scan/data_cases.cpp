@@ -36,8 +36,7 @@ Shape operand(Choices& c, Shape s) {
 
 void begin(Choices& c, Case& k) {
   k.values = c.one_in(2) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
 }
 
 constexpr auto any_type = {DType::f32, DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32,

@@ -73,8 +73,7 @@ Tensor zero_points(DType type, int64_t n, uint32_t seed) { return random_bytes(t
 Case product(Choices& c) {
   Case k;
   k.values = c.one_in(3) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType type = float_type(c);
   const char* const op = c.of({"MatMul", "Gemm", "ai.smelt.MatMul", "FusedMatMul"});
   const bool gemm = op == std::string("Gemm"), smelt = op == std::string("ai.smelt.MatMul");
@@ -116,8 +115,7 @@ Case product(Choices& c) {
 
 Case byte_product(Choices& c) {
   Case k;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType ta = c.of({DType::u8, DType::i8}), tb = c.of({DType::i8, DType::u8}), ty = c.of({DType::u8, DType::i8});
   const std::string op = c.of({"QLinearMatMul", "MatMulInteger", "QGemm", "ai.smelt.QLinearMatMul"});
   const Operands o = operands(c, op != "QGemm", 2 * most_products);
@@ -179,8 +177,7 @@ Case byte_product(Choices& c) {
 Case scaled_product(Choices& c) {
   Case k;
   k.values = Values::real;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const bool dynamic = c.one_in(2);
   const DType ta = c.of({DType::u8, DType::i8}), tb = c.of({DType::i8, DType::u8});
   const Operands o = operands(c, true, most_products);
@@ -205,8 +202,7 @@ Case scaled_product(Choices& c) {
 Case attention(Choices& c) {
   Case k;
   k.values = Values::real;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType type = c.of({DType::f32, DType::f32, DType::bf16, DType::f16});
   const int64_t batch = c.between(1, 2), heads = c.between(1, 4), groups = c.one_in(3) ? c.between(1, 3) : 1;
   const int64_t queries = c.extent(70), keys = c.extent(140), depth = c.extent(80), values = c.one_in(4) ? c.extent(80) : depth;

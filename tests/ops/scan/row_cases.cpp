@@ -20,10 +20,7 @@ Shape shape(Choices& c, int64_t most, size_t least_rank = 1) {
 
 DType real(Choices& c) { return c.of({DType::f32, DType::f32, DType::f16, DType::bf16, DType::f64}); }
 
-void begin(Choices& c, Case& k) {
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
-}
+void begin(Choices& c, Case& k) { k.draw(c); }
 
 constexpr int64_t most = 20000;
 

@@ -30,6 +30,12 @@ struct Case {
   int threads = 1;
   std::string same_as;  // the operator whose reference says what it makes; empty: its own
 
+  /// The seed of its values, and its threads.
+  void draw(Choices& c) {
+    seed = static_cast<uint32_t>(c.below(1000));
+    threads = c.of({1, 2, 3, 5});
+  }
+
   /// An input whose values come from `fill`.
   size_t add(const std::function<Tensor(uint32_t)>& fill, bool constant, Layout layout = Layout::plain) {
     const size_t i = trial.add(fill(seed + 31 * static_cast<uint32_t>(fills.size())), constant, layout);

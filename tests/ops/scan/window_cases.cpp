@@ -31,8 +31,7 @@ void move_memory(Choices& c, Case& k) {
 Case pool(Choices& c) {
   Case k;
   k.values = c.one_in(2) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const std::string op = c.of({"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LpPool", "GlobalLpPool"});
   const bool max = op.find("Max") != std::string::npos, global = op.starts_with("Global");
   DType type = c.of({DType::f32, DType::f32, DType::bf16, DType::f16, DType::f64, DType::u8, DType::i8});
@@ -91,8 +90,7 @@ Case byte_mean(Choices& c) {
 Case resize(Choices& c) {
   Case k;
   k.values = c.one_in(2) ? Values::real : Values::whole;
-  k.seed = static_cast<uint32_t>(c.below(1000));
-  k.threads = c.of({1, 2, 3, 5});
+  k.draw(c);
   const DType type = c.of({DType::f32, DType::f32, DType::f16, DType::u8, DType::i8, DType::bf16});
   const size_t axes = static_cast<size_t>(c.of({2, 2, 1, 3}));
   const Shape x = image(c, axes, 6000);

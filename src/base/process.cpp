@@ -10,10 +10,22 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 
 namespace smelt {
+namespace {
+
+/// How long a process was ready and had no core; nothing where the system does not say.
+std::chrono::nanoseconds without_a_core(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/schedstat");
+  int64_t ran_ns = 0, waited_ns = 0;
+  file >> ran_ns >> waited_ns;
+  return std::chrono::nanoseconds(file ? waited_ns : 0);
+}
+
+}  // namespace
 
 Finished run_program(const std::vector<std::string>& words, int input, int limit_s) {
   int ends[2];
@@ -40,7 +52,8 @@ Finished run_program(const std::vector<std::string>& words, int input, int limit
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end + without_a_core(child) - std::chrono::steady_clock::now()).count();
     pollfd readable{ends[0], POLLIN, 0};
     if (left <= 0) break;
     if (::poll(&readable, 1, static_cast<int>(left)) <= 0) continue;

@@ -13,8 +13,8 @@ struct Finished {
   std::string output;  // its standard output
 };
 
-/// Looks for words[0] on PATH. `input` is its standard input (-1: none). After `limit_s` seconds it is killed. Throws Error where
-/// there is no pipe.
+/// Looks for words[0] on PATH. `input` is its standard input (-1: none). After `limit_s` seconds it is killed; those in which it
+/// was ready and had no core do not count. Throws Error where there is no pipe.
 Finished run_program(const std::vector<std::string>& words, int input, int limit_s);
 
 }  // namespace smelt

@@ -35,6 +35,7 @@ def test_it_is_as_wide_as_the_window_and_logs_no_error(opened, width, tmp_path):
     small = page.run("""[...document.querySelectorAll('nav a, button, summary, input')].filter(e => e.getClientRects().length &&
       !e.closest('th') && e.getBoundingClientRect().height < 24).map(e => e.outerHTML.slice(0, 80))""")
     assert width > 600 or small == [], "too small for a finger"
+    assert page.run("(q => q.scrollWidth <= q.clientWidth)(document.querySelector('#qa .wrap'))"), "before and after are seen at once"
     page.picture(tmp_path / "page.png", whole=True)
     assert (tmp_path / "page.png").stat().st_size > 50_000
 

@@ -34,7 +34,6 @@ def test_two_models_on_the_same_cores_are_compared_with_each_alone(measured, tmp
         assert lost == pytest.approx(max(0, r["together_us"] - r["alone_us"]), abs=1e-3 * r["together_us"])
     [step] = [s for s in tables["steps"] if s["name"] == "it"]
     assert step["limiter"] and step["slower_us"] == pytest.approx(step["cores_us"] + step["memory_us"])
-    assert sum(r["slower"] for r in tables["contention"]) > 2.2, "they share cores"
     names = [r["arrangement"] for r in tables["remedies"]]
     assert names[0] == "as they are" and {"threads of one process", "the others yield", "the others paced",
                                                       "the others take what is left", "threads sleep at once"} <= set(names)
@@ -62,6 +61,8 @@ def check_timelines(tables):
                 assert r["arrival_us"] <= r["begin_us"] <= r["end_us"] and len(r["steps_us"]) == len(m["steps"])
                 assert all(r["begin_us"] <= b <= e <= r["end_us"] for b, e in r["steps_us"])
                 assert r["end_us"] > 0 and r["arrival_us"] < line["us"], "within the window"
+        first, second = (m["requests"] for m in line["models"])
+        assert any(a["begin_us"] < b["end_us"] and b["begin_us"] < a["end_us"] for a in first for b in second), "at the same time"
 
 
 def check_trace(events):

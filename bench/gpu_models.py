@@ -13,19 +13,21 @@ Of each model, with a cache folder of its own that begins empty:
                follow each other, by events. With peers it is taken before and after them, and the figure is the median of the two
   steps, gaps  the sum of the steps' times and of the gaps between them as CUPTI saw them in a recorded run, and how far their sum
                is from the latency of that pass
-  --torch      PyTorch eager by the wall clock, eager in a CUDA graph, torch.compile (max-autotune) in a CUDA graph, and seconds
-               to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the modules of bench/torch_models.py
+  --torch      PyTorch eager by the wall clock, eager in a CUDA graph, torch.compile in its default mode and by max-autotune, each
+               in a CUDA graph, and seconds that the latter takes to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the
+               modules of bench/torch_models.py
   --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
                (bench/ort_gpu.py)
   --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first,
                and the latency with them
   --qa         average, median, p90, host and device memory unfused and fused, how many subgraphs of each kind were fused, and the
                tactic and settings that each got (bench/qa_table.py)
-  of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
+  of …         smelt's latency over the peer's; of torch.compile's two modes and of ONNX Runtime's two the faster
   --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
                may not last as long as all models take
 PyTorch's peers of a model are one process, ONNX Runtime's another, each ended at its limit: what is not known by then is '-',
-with the reason below the row. Ends with the geometric means, and writes gpu-models-DATE-TIME.json (UTC) into --out.
+with the reason below the row. Lines that begin with "..." tell each figure as soon as it is known, for a command that may be
+ended before a row is. Ends with the geometric means, and writes gpu-models-DATE-TIME.json (UTC) into --out.
 """
 import argparse
 import collections
@@ -39,12 +41,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import qa_table
 import shared
 
-TORCH, ORT = {"wall": "eager us", "graph": "graph us", "compile": "compile us"}, {"ort": "ort us", "ort_graph": "ort graph"}
+TORCH = {"wall": "eager us", "graph": "graph us", "default": "default us", "compile": "compile us"}
+ORT = {"ort": "ort us", "ort_graph": "ort graph"}
+BEST = {"compile_best": ("default", "compile"), "ort_best": tuple(ORT)}
 BENCH = pathlib.Path(__file__).resolve().parent
 
 
@@ -67,26 +72,34 @@ def gpu_name():
 def ask_peers(names, limit, script, *args):
     """{name: its row, with "failed" where there is no figure}, and versions. The script's lines count up to where it ended."""
     command = [sys.executable, str(BENCH / script), *map(str, args)]
-    peer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            start_new_session=True)   # with the compilers it starts, to be ended as one
-    try:
-        text, said = peer.communicate(timeout=limit)
-        reason = f"exit {peer.returncode}: {said.strip()[-300:]}"
-    except subprocess.TimeoutExpired:
-        os.killpg(peer.pid, signal.SIGKILL)
-        text, _ = peer.communicate()
-        reason = f"out of time after {limit:g} s"
-    finally:
-        if peer.poll() is None:
-            os.killpg(peer.pid, signal.SIGKILL)
-    rows, versions = {name: {"failed": reason} for name in names}, {}
-    for line in text.splitlines():
-        if line.startswith("{") and line.endswith("}"):
-            row = json.loads(line)
-            versions |= row.get("versions", {})
-            if "peer" in row:
-                rows[row.pop("peer")] = row
-    return rows, versions
+    known, versions, late = {}, {}, threading.Event()
+    with tempfile.TemporaryFile("w+") as said:
+        peer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True,
+                                start_new_session=True)   # with the compilers it starts, to be ended as one
+
+        def end():
+            if peer.poll() is None:
+                late.set()
+                os.killpg(peer.pid, signal.SIGKILL)
+
+        timer = threading.Timer(limit, end)
+        timer.start()
+        try:
+            for line in map(str.strip, peer.stdout):
+                if line.startswith("{") and line.endswith("}"):
+                    row = json.loads(line)
+                    versions |= row.get("versions", {})
+                    if "peer" in row:
+                        known[row["peer"]] = {key: value for key, value in row.items() if key != "peer"}
+                        print(f"... {line}", flush=True)
+            peer.wait()
+        finally:
+            timer.cancel()
+            if peer.poll() is None:
+                os.killpg(peer.pid, signal.SIGKILL)
+        said.seek(0)
+        reason = f"out of time after {limit:g} s" if late.is_set() else f"exit {peer.returncode}: {said.read().strip()[-300:]}"
+    return {name: known.get(name, {"failed": reason}) for name in names}, versions
 
 
 def changed_steps(first, again, facts=("name", "problem", "tactic", "config")):
@@ -111,6 +124,8 @@ def measure(command, name, path, level, a, extra):
         (cold_text, cold), (warm_text, warm) = (smelt(command, "run", path, "--json", *options) for _ in range(2))
         stages = [{r["stage"]: r["seconds"] for r in json.loads(text)["build"]} for text in (cold_text, warm_text)]
         p, peers, versions = profile(options), {}, {}
+        if a.torch or a.ort:
+            print(f"... {name} {p['latency_us']['median']:.1f} us, cold {cold:.1f} s", flush=True)
         if a.torch:
             peers, versions = ask_peers(TORCH, a.torch_limit, "torch_models.py", path.parent, "--models", name)
         if a.ort:
@@ -132,8 +147,9 @@ def measure(command, name, path, level, a, extra):
            "rebuilds": rebuilds, "peers": peers, "qa": qa,
            "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
-    if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:
-        row["ratios"]["ort_best"] = max(both)
+    for best, of in BEST.items():
+        if known := [row["ratios"][k] for k in of if k in row["ratios"]]:
+            row["ratios"][best] = max(known)
     return row, versions
 
 
@@ -159,7 +175,7 @@ def line(name, row, a):
     if a.torch:
         made = row["peers"].get("compile", {})
         seconds = f"{made['compile_s']:.1f}{'*' if made['cache_hits'] else ''}" if "compile_s" in made else "-"
-        text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
+        text += figures(TORCH) + ratio("compile_best", 12) + f"{seconds:>12}"
     if a.ort:
         text += figures(ORT) + ratio("ort_best", 8)
     rebuilt = (f"    built again: {r['changed_steps']} of {row['steps']} steps by another tactic or other settings, "
@@ -171,7 +187,7 @@ def line(name, row, a):
 def summary(rows):
     """{peer: the geometric mean of smelt's latency over the peer's, the largest, and of how many models}"""
     result = {}
-    for key in (*TORCH, *ORT, "ort_best"):
+    for key in (*TORCH, *ORT, *BEST):
         if ratios := [r["ratios"][key] for r in rows if key in r.get("ratios", {})]:
             mean = math.exp(statistics.fmean(map(math.log, ratios)))
             result[key] = {"mean": mean, "largest": max(ratios), "models": len(ratios)}
@@ -206,6 +222,7 @@ def main():
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # a peer is a session of its own: ask_peers ends it
     gpu = gpu_name()
     now = datetime.datetime.now(datetime.timezone.utc)
     results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "commit": shared.commit(),

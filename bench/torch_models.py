@@ -1,15 +1,15 @@
 """PyTorch's side of bench/gpu_models.py: the modules of bench/torch_modules, checked and timed.
 
-usage: python bench/torch_models.py FOLDER [--models NAME ...] [--peers wall graph compile]   times them on GPU 0
+usage: python bench/torch_models.py FOLDER [--models NAME ...] [--peers wall graph default compile]   times them on GPU 0
        python bench/torch_models.py --check FOLDER [--models NAME ...]     compares them with ONNX Runtime on the CPU
        (FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Weights and inputs are the filled graph's.
 
-Timing: "wall" is one eager call, waited for, by the host's clock; "graph" (eager) and "compile" (max-autotune) are one call in a
-CUDA graph: the median and interquartile range over samples of 20 replays that follow each other, by events, as smelt profile
-times its own. Convolutional models are channels_last. Prints one line of JSON as each figure is known. TORCHINDUCTOR_CACHE_DIR
-keeps what torch.compile made; "cache_hits" tells whether it had.
+Timing: "wall" is one eager call, waited for, by the host's clock; "graph" (eager), "default" (torch.compile) and "compile"
+(max-autotune) are one call in a CUDA graph: the median and interquartile range over samples of 20 replays that follow each other,
+by events, as smelt profile times its own. Convolutional models are channels_last. Prints one line of JSON as each figure is
+known. TORCHINDUCTOR_CACHE_DIR keeps what torch.compile made; "cache_hits" tells whether it had.
 """
 import argparse
 import json
@@ -26,6 +26,7 @@ from torch_modules import architecture, build
 from torch_modules.weights import shape_of, tensor
 
 REPLAYS, SAMPLES = 20, 30
+PEERS = ("wall", "graph", "default", "compile")
 MODELS = (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16")
 
 
@@ -110,12 +111,14 @@ def time_graph(f):
     return quartiles(samples)
 
 
-def compiled(module, inputs):
+def compiled(module, inputs, mode):
     """torch.compile's row: its first call is what compiling costs."""
     from torch._dynamo.utils import counters
+    torch._dynamo.reset()
+    counters.clear()
     expected = flat(module(*inputs))
     begin = time.perf_counter()
-    fast = torch.compile(module, mode="max-autotune-no-cudagraphs", dynamic=False)   # the CUDA graph is ours
+    fast = torch.compile(module, mode=mode, dynamic=False)   # the CUDA graph is ours
     found = flat(fast(*inputs))
     torch.cuda.synchronize()
     row = {"compile_s": time.perf_counter() - begin, "cache_hits": counters["inductor"]["fxgraph_cache_hit"],
@@ -140,7 +143,8 @@ def time_model(name, folder, peers):
     torch.backends.cudnn.allow_tf32 = False   # float32 is IEEE's
     module, inputs, _ = load(name, folder, "cuda")
     runs = {"wall": lambda: time_wall(lambda: module(*inputs)), "graph": lambda: time_graph(lambda: module(*inputs)),
-            "compile": lambda: compiled(module, inputs)}
+            "default": lambda: compiled(module, inputs, "default"),
+            "compile": lambda: compiled(module, inputs, "max-autotune-no-cudagraphs")}
     for peer in peers:
         torch.cuda.reset_peak_memory_stats()
         try:
@@ -156,7 +160,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--peers", nargs="+", default=("wall", "graph", "compile"), choices=("wall", "graph", "compile"))
+    parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--check", action="store_true")
     a = parser.parse_args()
     if not a.check:

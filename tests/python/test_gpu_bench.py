@@ -89,7 +89,7 @@ def drive(machine, *options):
 
 def test_smelt_is_measured_around_peers_that_fail_and_each_says_why(machine):
     text, row, results = drive(machine, "--torch", "--ort")
-    assert row[1:7] == ["14.0", "1.0", "9.0", "0.6", "20.0%", "1"] and row[9:] == ["0.75"] + ["-"] * 8
+    assert row[1:7] == ["14.0", "1.0", "9.0", "0.6", "20.0%", "1"] and row[9:] == ["0.75"] + ["-"] * 9
     assert "no torch here" in text and results["gpu"] == "a GPU, 1.0" and not results["summary"]
     model = results["models"]["mobilenet_v3_large.fp16"]
     assert model["passes_us"] == [12.0, 16.0] and all("failed" in r for r in model["peers"].values())
@@ -134,15 +134,15 @@ def test_rows_of_an_earlier_command_join_unless_the_build_is_another(machine):
         gpu_models.join({**made, "commit": "another"}, earlier)
 
 
-def test_a_peer_out_of_time_keeps_what_it_had(tmp_path):
+def test_a_peer_out_of_time_keeps_what_it_had(tmp_path, capsys):
     script = tmp_path / "peer.py"
     script.write_text("""import time
 print('{"versions": {"torch": "9"}}\\n{"peer": "wall", "us": 20.0}', flush=True)
 time.sleep(600)
 """)
     rows, versions = gpu_models.ask_peers(gpu_models.TORCH, 1, script)
-    assert rows == {"wall": {"us": 20.0}, **{k: {"failed": "out of time after 1 s"} for k in ("graph", "compile")}}
-    assert versions == {"torch": "9"}
+    assert rows == {"wall": {"us": 20.0}, **{k: {"failed": "out of time after 1 s"} for k in ("graph", "default", "compile")}}
+    assert versions == {"torch": "9"} and capsys.readouterr().out == '... {"peer": "wall", "us": 20.0}\n'
 
 
 def test_the_mean_is_geometric_and_of_the_models_that_have_the_figure():

@@ -74,14 +74,11 @@ struct Prepared {
 
 Prepared prepared(uint32_t seed, std::string_view tactic) {
   Dice dice(seed);
-  const bool hopper = tactic == "hopper", zeros = dice.below(hopper ? 4 : 3) != 0;
+  const bool hopper = tactic == "hopper", zero_points = dice.below(3) != 0;
   QuantizedCase c = random_case(dice, hopper);
-  if (hopper && !zeros) c.pads = {0, 0, 0, 0};  // tensor maps fill zeros
   Prepared p{quantized_trial(c, c.x[1] < 5 && dice.below(2) ? Layout::plain : Layout::nhwc), {}, {}, {}};
   set_weights(p.trial, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
-  const Tensor zero = Tensor::scalar<int64_t>(zeros == hopper         ? 0
-                                              : c.x_type == DType::u8 ? dice.below(256)
-                                                                      : dice.below(256) - 128);
+  const Tensor zero = Tensor::scalar<int64_t>(!zero_points ? 0 : c.x_type == DType::u8 ? dice.below(256) : dice.below(256) - 128);
   p.trial.inputs[2] = p.trial.bound.inputs[2].constant = zero.cast(c.x_type);
   if (dice.below(2) == 0) add_residual(p.trial, dice);
   p.trial.bound.node = &p.trial.node;

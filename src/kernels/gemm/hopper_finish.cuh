@@ -162,6 +162,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
     } else if constexpr (kind(I) == HopperOperandKind::by_column) {
       return of_columns;
     } else {
+      static_assert(Epilogue::template Operand<I>::access() != at_an_index);
       // Beyond the output the last element is read.
       const u32 at = row_of_y(row), r = at < m_ ? at : m_ - 1, c = column_ + column < n_ ? column_ + column : n_ - (swap ? 1 : 2);
       if constexpr (swap) {

@@ -107,7 +107,9 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   }
   template <u32 Chosen, int I, class V>
   __device__ __forceinline__ void fetch_one(Operands& o, const Start& s, const i64 (&at)[tensors], u32 column, u32 count) const {
-    if constexpr ((Chosen >> I & 1) != 0)
+    if constexpr ((Chosen >> I & 1) != 0 && V::access() == at_an_index)
+      load_indexed(get<I>(o.x), static_cast<const typename V::Type*>(this->begins[1 + I]), s.at[1 + I] + at[1 + I], column);
+    else if constexpr ((Chosen >> I & 1) != 0)
       load<V::access()>(get<I>(o.x), static_cast<const typename V::Type*>(this->begins[1 + I]),
                         s.at[1 + I] + at[1 + I] + column * step<V>(1 + I), step<V>(1 + I), count);
   }

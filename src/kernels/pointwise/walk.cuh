@@ -21,6 +21,16 @@ __device__ __forceinline__ void load(Vector<T, Width>& x, const T* view, i64 at,
   }
 }
 
+/// Width elements of the row of a table that begins where `view` says at `at`, from the row's element `column` on; zeros where it says -1.
+/// Rows are whole vectors of 16 elements.
+template <class T, int Width>
+__device__ __forceinline__ void load_indexed(Vector<T, Width>& x, const T* view, i64 at, u32 column) {
+  static_assert(Width <= 16);
+  const T begin = view[at];
+  x = {};
+  if (begin >= 0) words_of(x) = *reinterpret_cast<const WordsOf<Vector<T, Width>>*>(view + begin + column);
+}
+
 template <int Step, class T, int Width>
 __device__ __forceinline__ void store(T* view, i64 at, i64 stride, u32 count, const Vector<T, Width>& x) {
   if (Step == 1 && count >= Width) {

@@ -5,6 +5,7 @@
 
 #include "device/cuda/driver.h"
 #include "kernels/conv/walked.h"
+#include "ops/conv/cuda_outside.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/matmul/cuda_hopper_kernel.h"
 
@@ -80,9 +81,13 @@ Result<WindowsProblem> windows_problem(GpuRequest& r) {
   if (auto why = rejects(p)) return *why;
   p.matrix = !integers && is_matrix(p);
   if (!integers) return p;
-  if (r.zero() != 0 && reaches_outside(p))
-    return refuse(Reason::unsupported, "pixels outside of the image are {}, tensor maps fill zeros", r.zero());
-  set_integer_program(r, r.zero());
+  std::optional<EpilogueOperand> outside;
+  if (r.zero() != 0 && reaches_outside(p)) {
+    if (outside_elements(p) > most_outside)
+      return refuse(Reason::too_large, "a table of {} numbers for pixels outside of the image", outside_elements(p));
+    outside = outside_operand(r, p);
+  }
+  set_integer_program(r, r.zero(), std::move(outside));
   return p;
 }
 

@@ -29,14 +29,17 @@ EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, std::s
 
 double most_of_sums(const Problem& p) { return 255.0 * 255.0 * static_cast<double>(depth(p)); }
 
-expr::Program over_sums(const Request& q, bool column) {
+expr::Program over_sums(const Request& q, bool column, bool outside) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
-  const expr::Ref add = column ? p.input(DType::i32) : sum, scales = p.input(DType::f32);
+  std::vector<expr::Ref> added;
+  for (const bool there : {column, outside})
+    if (there) added.push_back(p.input(DType::i32));
+  const expr::Ref scales = p.input(DType::f32);
   const expr::Program& then = value_of(q.node.node->program, "the program over the sums");
   std::vector<expr::Ref> inputs{0};
   for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
-  if (column) sum = p.call(Fn::add, sum, add);
+  for (const expr::Ref a : added) sum = p.call(Fn::add, sum, a);
   inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), scales);
   for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
   return p;
@@ -73,9 +76,9 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request&
   });
 }
 
-void set_integer_program(GpuRequest& r, int32_t zero) {
+void set_integer_program(GpuRequest& r, int32_t zero, std::optional<EpilogueOperand> outside) {
   const bool column = !r.quantization().bias.empty() || zero != 0;
-  r.program = over_sums(r, column);
+  r.program = over_sums(r, column, outside.has_value());
   r.operands.clear();
   const auto keep = [&](DType type, int64_t numbers, const auto& made) {
     r.operands.push_back(by_channel(type, numbers, r.problem, r.gpu->device ? made(*r.gpu) : nullptr));
@@ -86,6 +89,7 @@ void set_integer_program(GpuRequest& r, int32_t zero) {
     for (const int32_t b : r.quantization().bias) most = std::max(most, std::abs(static_cast<double>(b)));
     r.operands.back().most = most + most_of_sums(r.problem);  // zero points have 8 bits, as pixels do
   }
+  if (outside) r.operands.push_back(*std::move(outside));
   keep(DType::f32, static_cast<int64_t>(r.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, r); });
   double most = 0;
   for (const float s : r.quantization().scales) most = std::isnan(s) ? s : std::max(most, std::abs(static_cast<double>(s)));

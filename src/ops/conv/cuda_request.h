@@ -39,8 +39,9 @@ using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates kee
 Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine);
 Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
 /// Of a convolution of integers, the program and its operands, for kernels whose sums are of x as it is,
-/// `zero` still to be taken from each of its elements: 0 where it is taken already.
-void set_integer_program(GpuRequest& r, int32_t zero);
+/// `zero` still to be taken from each of its elements: 0 where it is taken already. `outside`: what the sums lack of pixels outside of the
+/// image, where kernels read zeros there (cuda_outside.h).
+void set_integer_program(GpuRequest& r, int32_t zero, std::optional<EpilogueOperand> outside = std::nullopt);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
 void offer_walked(const SharedRequest& r, Offer& offer);          // "walked": tensor cores, 8- and 16-bit images
@@ -68,8 +69,8 @@ void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
 /// "cudnn" of a convolution of 8-bit integers: exact sums.
 void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 
-/// (sum, column?, scales, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
-expr::Program over_sums(const Request& q, bool column);
+/// (sum, column?, outside?, scales, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
+expr::Program over_sums(const Request& q, bool column, bool outside = false);
 /// The magnitude of sums of integers is at most so.
 double most_of_sums(const Problem& p);
 /// On the device, a number for each output channel: bias − zero · Σ (w − w_zero), which wraps as 32-bit integers do.

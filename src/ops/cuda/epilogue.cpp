@@ -55,9 +55,12 @@ Result<CudaEpilogue> CudaEpilogue::make(const expr::Program& program, const Boun
     return true;
   };
   add(y);
-  for (const EpilogueOperand& o : operands)
+  constexpr int at_an_index = 2;
+  for (const EpilogueOperand& o : operands) {
     if (!add(o.tensor))
       return refuse(Reason::wrong_rank, "an operand of rank {} for a result of rank {}", o.tensor.shape.size(), rank);
+    if (o.by_index) e.access_.back() = at_an_index;
+  }
   const Shape row_extents = select(y.shape, rows), batch_extents = select(y.shape, axes.batches);
   e.row_count_ = elements(row_extents);
   e.batch_count_ = elements(batch_extents);
@@ -95,6 +98,7 @@ CudaEpilogue CudaEpilogue::at_width(int64_t width) const {
 }
 
 bool CudaEpilogue::varies_by_row(size_t tensor) const {
+  if (tensor > 0 && operands_[tensor - 1].by_index) return true;
   for (size_t a = 0; a < row_views_.extents.size(); ++a)
     if (row_views_.extents[a] != 1 && row_views_.strides[tensor][a] != 0) return true;
   return false;

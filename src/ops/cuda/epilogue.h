@@ -27,6 +27,9 @@ struct EpilogueOperand {
   size_t input = no_input;
   std::shared_ptr<device::cuda::Memory> memory = nullptr;
   double most = std::numeric_limits<double>::infinity();  // magnitude of its elements, as expr::to_cuda takes it
+  /// The tensor, of i32, has one element for all columns of a row: where these lie in `memory`, which begins with it, or -1, where they are
+  /// all zeros. They lie at multiples of 16 elements, whole such parts of them.
+  bool by_index = false;
 };
 
 /// How the output's axes are rows, columns and batches.
@@ -49,7 +52,7 @@ class CudaEpilogue {
   /// The same over `width` columns at a time, however its tensors are then accessed.
   CudaEpilogue at_width(int64_t width) const;
   /// How load<> and store<> take a tensor, 0: y, then the operands: 1 side by side and aligned to `width` elements or 16 bytes, 0
-  /// one element for all columns, -1 any stride.
+  /// one element for all columns, 2 at an index (EpilogueOperand::by_index), -1 any stride.
   int access(size_t tensor) const { return access_[tensor]; }
   bool varies_by_row(size_t tensor) const;
   int64_t columns() const { return y_.shape[axes_.column]; }

@@ -244,7 +244,7 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
   for (size_t i = 0; i < e.operands().size(); ++i) {
     const int64_t size = bytes(e.operands()[i].tensor.type, 1);
     const bool vectors = e.access(i + 1) == 1, rows = e.varies_by_row(i + 1);
-    if (rows && e.operands()[i].input == EpilogueOperand::no_input && !e.operands()[i].memory) {
+    if (rows && !e.operands()[i].by_index && e.operands()[i].input == EpilogueOperand::no_input && !e.operands()[i].memory) {
       kinds.push_back(Kind::up);
       continue;
     }

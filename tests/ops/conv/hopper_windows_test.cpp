@@ -4,6 +4,7 @@
 
 #include "kernels/conv/walked.h"
 #include "ops/conv/cuda_hopper_windows.h"
+#include "ops/conv/cuda_outside.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/conv/quantized_conv_case.h"
 #include "ops/cuda/gpu.h"
@@ -243,6 +244,62 @@ TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
       ASSERT_EQ(sums, want) << "width " << width << ", line " << l;
     }
   }
+}
+
+/// Σ w over the taps of each window that lie outside of the image, times the image's zero point, at every pixel and channel.
+TEST(HopperWindows, what_sums_lack_of_pixels_outside_is_in_the_table) {
+  std::mt19937 random(9);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
+  int64_t lacking = 0, whole = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t kh = 1 + below(5), kw = 1 + below(5);
+    QuantizedCase c{.x = {2, 16, 0, 0}, .w = {1 + below(40), 16, kh, kw}, .w_type = i % 2 ? DType::i8 : DType::u8};
+    c.strides = {1 + below(3), 1 + below(3)};
+    c.dilations = {1 + below(3), 1 + below(3)};
+    c.pads = {below(kh + 2), below(kw + 2), below(kh + 2), below(kw + 2)};
+    const auto extent = [&](int64_t taps, size_t a) {
+      return std::max<int64_t>(1, (taps - 1) * c.dilations[a] + 1 - c.pads[a] - c.pads[a + 2]) + below(9);
+    };
+    c.x[2] = extent(kh, 0), c.x[3] = extent(kw, 1);
+    SCOPED_TRACE(i);
+    Trial t = quantized_trial(c);
+    const int64_t less = c.w_type == DType::u8 ? 128 : 0;
+    const Tensor w = random_bytes(c.w_type, c.w, static_cast<uint32_t>(i));
+    set_weights(t, w, less);
+    const int32_t zero = 1 + static_cast<int32_t>(below(255));
+    t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(static_cast<uint8_t>(zero));
+    t.bound.node = &t.node;
+    GpuRequest r = **int8_gpu_request(*int8_request(t.bound, 1), gpu_of_arch("sm_90a"));
+    const auto p = windows_problem(r);
+    ASSERT_TRUE(p) << p.refusal().text;
+    const Tensor table = outside_table(r, *p, zero);
+    ASSERT_EQ(table.size(), outside_elements(*p));
+    const int32_t* const numbers = table.data<int32_t>();
+    const std::vector<double> weights = w.to_doubles();
+    for (int64_t h = 0; h < p->out_height; ++h)
+      for (int64_t v = 0; v < p->out_width; ++v) {
+        const int32_t begin = numbers[h * p->out_width + v];
+        ASSERT_TRUE(begin == -1 || (begin % 16 == 0 && begin + (p->m + 15) / 16 * 16 <= table.size()));
+        ++(begin == -1 ? whole : lacking);
+        for (int64_t m = 0; m < p->m; ++m) {
+          double want = 0;
+          for (int64_t k = 0; k < 16 * kh * kw; ++k) {
+            const int64_t y = h * c.strides[0] + k / kw % kh * c.dilations[0] - c.pads[0],
+                          x = v * c.strides[1] + k % kw * c.dilations[1] - c.pads[1];
+            if (y < 0 || y >= c.x[2] || x < 0 || x >= c.x[3])
+              want += weights[static_cast<size_t>(m * 16 * kh * kw + k)] - static_cast<double>(less);
+          }
+          ASSERT_EQ(begin == -1 ? 0 : numbers[begin + m], want * zero) << "pixel " << h << " " << v << ", channel " << m;
+        }
+      }
+    // The program over the sums reads it beside what all windows lack.
+    const std::span places(numbers, static_cast<size_t>(p->out_height * p->out_width));
+    if (std::ranges::any_of(places, [](int32_t b) { return b != -1; })) {
+      EXPECT_TRUE(std::ranges::any_of(r.operands, &EpilogueOperand::by_index));
+    }
+  }
+  EXPECT_GT(lacking, 500);
+  EXPECT_GT(whole, 200);
 }
 
 TEST(HopperWindows, describe_slices_by_their_strides) {

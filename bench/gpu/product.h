@@ -119,8 +119,8 @@ class Product {
   const void* weights(int call) const { return b_.at(call); }
   const void* bias(int call) const { return bias_.at(call); }
 
-  /// Sorted samples, µs.
-  std::vector<double> time(ops::Kernel& kernel, int replays) const {
+  /// Sorted samples, µs. early: each call may begin before the one before it has ended (device/cuda/early_kernels.h).
+  std::vector<double> time(ops::Kernel& kernel, int replays, bool early = false) const {
     void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));
     auto us = cuda::time_graph(gpu()->device,
                                [&](int call, cuda::abi::Stream stream) {
@@ -128,7 +128,7 @@ class Product {
                                  void* out[] = {y_.at(call)};
                                  kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
                                },
-                               {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
+                               {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5, .early = early});
     std::ranges::sort(us);
     return us;
   }

@@ -10,7 +10,8 @@ list(APPEND CMAKE_PREFIX_PATH ${nanobind_dir})
 find_package(nanobind CONFIG REQUIRED)
 
 set(package_dir ${CMAKE_BINARY_DIR}/python/smelt)
-nanobind_add_module(smelt_ext NB_STATIC NOMINSIZE python/smelt_ext.cpp python/python_api.cpp)
+nanobind_add_module(smelt_ext NB_STATIC NOMINSIZE python/smelt_ext.cpp python/python_api.cpp python/direct_runs.cpp
+                   python/numpy_arrays.cpp)
 target_include_directories(smelt_ext PRIVATE python)
 set_source_files_properties(python/python_api.cpp PROPERTIES COMPILE_DEFINITIONS SMELT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(smelt_ext PRIVATE smelt_report)

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "direct_runs.h"
 #include "gil.h"
 #include "python_api.h"
 #include "run/eager_linear.h"
@@ -370,6 +371,11 @@ NB_MODULE(smelt_ext, m) {
             return holding(made, keep);
           },
           "feeds"_a, "names"_a, "caches"_a, "stream"_a, "keep"_a.none());
+
+  nb::class_<DirectRuns>(m, "DirectRuns")
+      .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
+      .def("run", &DirectRuns::run, "feeds"_a, "names"_a.none(),
+           "The outputs as arrays; None, and nothing was run, unless all inputs are NumPy arrays of the model's types.");
 
   m.def("session_from_bytes", [](const nb::bytes& model, const Options& options) {
     const std::string text(static_cast<const char*>(model.data()), model.size());

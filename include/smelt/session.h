@@ -270,6 +270,8 @@ class SMELT_API Session {
   /// concurrent calls take an Execution each. `caches` are those of Execution::bind; their pasts are not among the feeds.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names = {},
                                     std::span<const Cache> caches = {});
+  /// As run, with the inputs and the outputs in the order of inputs() and outputs().
+  std::vector<Tensor> run_in_order(std::span<const Tensor> inputs);
   /// As run, but puts the run of a GPU's plan on the caller's stream (a CUstream) and does not wait for it. The outputs lie on
   /// the GPU, and work that is put on that stream afterwards sees them. Inputs in the host's memory are copied. The caller may let
   /// an output go while that stream, or one that share() was called for, still uses it; the streams must live as long as the

@@ -238,6 +238,7 @@ class Session:
         self._outputs = [NodeArg(*i) for i in self._session.outputs()]
         self._types = {i.name: i.onnx_type for i in self._inputs}
         self._names = [o.name for o in self._outputs]
+        self._direct = None if self._on_gpu else _ext.DirectRuns(self._session)
 
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in their order."""
@@ -264,6 +265,10 @@ class Session:
         input_feed: name → NumPy array, DLPack tensor or nested lists. Contiguous memory is not copied; neither are results.
         run_options: ignored; ONNX Runtime takes it.
         caches: caches that grow in place. Their pasts are not in input_feed, and the result for a present is its memory."""
+        if self._direct and not caches:
+            results: list[Any] | None = self._direct.run(input_feed, output_names)
+            if results is not None:
+                return results
         return [to_numpy(t) for t in self.run_tensors(output_names, input_feed, caches=caches)]
 
     def run_tensors(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], stream: Any = None,

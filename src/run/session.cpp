@@ -83,6 +83,13 @@ struct Session::State {
     std::unique_ptr<run::ExecutionImpl> execution_;
     bool done_ = false;
   };
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs, std::span<const Cache> caches) {
+    Taken execution(*this);
+    std::vector<Tensor> all = execution->run_fresh(inputs, caches);
+    execution.done();
+    return all;
+  }
 };
 
 namespace {
@@ -135,11 +142,10 @@ std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& 
                                            std::span<const Cache> caches) {
   const std::vector<size_t> wanted = select(outputs(), names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
-  State::Taken execution(*state_);
-  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);
-  execution.done();
-  return named(outputs(), wanted, all);
+  return named(outputs(), wanted, state_->run(inputs, caches));
 }
+
+std::vector<Tensor> Session::run_in_order(std::span<const Tensor> inputs) { return state_->run(inputs, {}); }
 
 std::map<std::string, Tensor> Session::enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
                                                const std::vector<std::string>& names, std::span<const Cache> caches) {

@@ -34,6 +34,7 @@ class RowModel {
     if (classifies) labels_ = std::make_unique<ClassLabels>(node);
     if (node.op.starts_with("SVM")) {
       svm_ = std::make_unique<SvmModel>(svm_model(node, features));
+      turn_vectors();
     } else {
       linear_ = linear_model(node, features);
       linear_.offsets.resize(static_cast<size_t>(linear_.targets));
@@ -74,13 +75,25 @@ class RowModel {
     if (transform_ == PostTransform::logistic) linear_table().logistic(scores, rows * n);
   }
 
-  /// `scores`: of a linear model's row what score() made of it.
-  int64_t decide(const float* x, std::vector<double>& scores, std::vector<float>& scratch) const {
-    if (svm_ && labels_) return svm_->classify(x, scratch, scores);
-    if (svm_) {
-      scores.assign(1, svm_->regress(x, scratch));
+  /// Floats that a row's values of the support vectors take; 0 without any.
+  int64_t value_floats() const { return columns_; }
+  /// y [rows, value_floats()]
+  void values(const float* x, int64_t rows, float* y) const {
+    linear_table().support_values(form_, x, rows, svm_->features, turned_.data(), columns_, y);
+  }
+  bool has_vectors() const { return svm_ != nullptr; }
+  /// Of a row and its values; `sums` is memory to use again.
+  int64_t decide_by_vectors(const float* x, const float* values, std::vector<double>& scores, std::vector<double>& sums) const {
+    if (!labels_) {
+      scores.assign(1, svm_->regress(x, values));
       return 0;
     }
+    if (svm_->supports > 0) sums_by_classes(values, sums);
+    return svm_->classify(x, sums, scores);
+  }
+
+  /// `scores`: what score() made of the row.
+  int64_t decide(std::vector<double>& scores) const {
     if (rule_) return rule_->decide(scores);
     post_transform(scores, transform_);
     return 0;
@@ -94,19 +107,59 @@ class RowModel {
     return n <= most && n * ((targets + registers - 1) / registers) < targets * ((n + registers - 1) / registers + adding_up);
   }
   void turn_weights() {
-    const int64_t columns = (linear_.targets + linear_columns - 1) / linear_columns * linear_columns;
-    linear_.offsets.resize(static_cast<size_t>(columns));
-    turned_.resize(static_cast<size_t>(linear_.features * columns));
-    for (int64_t t = 0; t < linear_.targets; ++t)
-      for (int64_t k = 0; k < linear_.features; ++k)
-        turned_[static_cast<size_t>(k * columns + t)] = linear_.weights[static_cast<size_t>(t * linear_.features + k)];
+    linear_.offsets.resize(static_cast<size_t>(padded(linear_.targets)));
+    turned_ = turned(linear_.weights.data(), linear_.targets, linear_.features);
+  }
+
+  static int64_t padded(int64_t n) { return (n + linear_columns - 1) / linear_columns * linear_columns; }
+  /// [lines, n] as [n, padded lines]
+  static std::vector<float> turned(const float* from, int64_t lines, int64_t n) {
+    std::vector<float> to(static_cast<size_t>(n * padded(lines)));
+    for (int64_t t = 0; t < lines; ++t)
+      for (int64_t k = 0; k < n; ++k) to[static_cast<size_t>(k * padded(lines) + t)] = from[t * n + k];
+    return to;
+  }
+  void turn_vectors() {
+    constexpr int64_t few = 4;  // lines of coefficients, of which each is added up by itself
+    const SvmModel& m = *svm_;
+    if (m.supports == 0) return;
+    columns_ = padded(m.supports);
+    turned_ = turned(m.vectors.data(), m.supports, m.features);
+    const SvmKernel& k = m.kernel;
+    constexpr SvmForm::Kind kinds[] = {SvmForm::product, SvmForm::power, SvmForm::exponential, SvmForm::tangent};
+    form_ = {kinds[k.type], k.type == SvmKernel::rbf, k.type == SvmKernel::rbf ? -k.gamma : k.gamma, k.offset, k.degree};
+    if (m.classes - 1 < few) return;
+    turned_coefficients_ = turned(m.coefficients.data(), m.classes - 1, m.supports);
+    zeros_.resize(static_cast<size_t>(padded(m.classes - 1)));
+  }
+  /// SvmModel::sums.
+  void sums_by_classes(const float* values, std::vector<double>& sums) const {
+    if (turned_coefficients_.empty()) return svm_->sums(values, sums);
+    constexpr int64_t at_once = 128;  // vectors, whose sums are kept in floats
+    const int64_t lines = svm_->classes - 1;
+    sums.assign(static_cast<size_t>(svm_->classes * lines), 0);
+    std::vector<float> part(static_cast<size_t>(lines));
+    double* to = sums.data();
+    for (int64_t first = 0; const int64_t vectors : svm_->per_class) {
+      for (const int64_t end = first + vectors; first < end;) {
+        const int64_t n = std::min(at_once, end - first);
+        linear_table().scores_across(values + first, 1, n, turned_coefficients_.data() + first * padded(lines), zeros_.data(),
+                                     lines, part.data());
+        for (int64_t i = 0; i < lines; ++i) to[i] += static_cast<double>(part[static_cast<size_t>(i)]);
+        first += n;
+      }
+      to += lines;
+    }
   }
 
   PostTransform transform_;
   std::unique_ptr<ClassLabels> labels_;
   std::unique_ptr<SvmModel> svm_;
+  SvmForm form_;
+  int64_t columns_ = 0;                             // the support vectors, padded
+  std::vector<float> turned_coefficients_, zeros_;  // of several classes
   LinearModel linear_;
-  std::vector<float> turned_;  // its weights, a feature's side by side; empty where that does not pay
+  std::vector<float> turned_;  // its weights or vectors, a feature's side by side; empty where that does not pay
   std::unique_ptr<LinearRule> rule_;
 };
 
@@ -116,7 +169,8 @@ class RowModelKernel final : public Kernel {
       : features_(features_of(b.inputs[0].shape)),
         rows_(rows_of(b.inputs[0].shape)),
         model_(*b.node, features_),
-        at_once_(std::clamp<int64_t>(scores_at_once / std::max<int64_t>(1, model_.targets()), 8, 64)),
+        at_once_(
+            std::clamp<int64_t>(scores_at_once / std::max<int64_t>({1, model_.targets(), model_.value_floats() / 16}), 8, 64)),
         threads_(useful_threads(threads,
                                 std::min(rows_, int64_t{1} << 30) * std::min(model_.work(features_), int64_t{1} << 30) / 2)) {}
 
@@ -130,16 +184,19 @@ class RowModelKernel final : public Kernel {
     const int64_t targets = model_.targets();
     parallel(threads_, rows_, grain, [&](int64_t begin, int64_t end, int thread) {
       auto* own = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + thread * own_bytes());
-      std::vector<double> scores;
-      std::vector<float> scratch;
+      std::vector<double> scores, sums;
       for (int64_t n = 0; begin < end; begin += n) {
         n = std::min(at_once_, end - begin);
         const bool plain = model_.gives_scores();
         float* made = plain && y ? y + begin * targets : own;
         if (targets > 0) model_.score(x + begin * features_, n, made);
+        if (model_.value_floats() > 0) model_.values(x + begin * features_, n, own);
         for (int64_t i = 0; i < n && !plain; ++i) {
           scores.assign(made + i * targets, made + (i + 1) * targets);
-          const int64_t r = begin + i, chosen = model_.decide(x + r * features_, scores, scratch);
+          const int64_t r = begin + i;
+          const int64_t chosen = model_.has_vectors()
+                                     ? model_.decide_by_vectors(x + r * features_, own + i * model_.value_floats(), scores, sums)
+                                     : model_.decide(scores);
           if (labels) labels[r] = model_.labels()->integer(chosen);
           if (y)
             std::transform(scores.begin(), scores.end(), y + r * static_cast<int64_t>(scores.size()),
@@ -156,7 +213,9 @@ class RowModelKernel final : public Kernel {
 
  private:
   static constexpr int64_t float_bytes = sizeof(float);
-  int64_t scores_floats() const { return aligned(at_once_ * model_.targets() * float_bytes) / float_bytes; }
+  int64_t scores_floats() const {
+    return aligned(at_once_ * std::max(model_.targets(), model_.value_floats()) * float_bytes) / float_bytes;
+  }
   int64_t own_bytes() const { return aligned((scores_floats() + model_.transform_floats()) * float_bytes); }
 
   int64_t features_, rows_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -43,9 +44,14 @@ struct SvmModel {
 
   int64_t pairs() const { return classes * (classes - 1) / 2; }
   int64_t scores() const { return supports == 0 || !prob_a.empty() || classes == 1 ? classes : classes == 2 ? 2 : pairs(); }
-  double regress(const float* x, std::vector<float>& scratch) const;
-  /// The class of a row; `out`: its scores() scores.
-  int64_t classify(const float* x, std::vector<float>& scratch, std::vector<double>& out) const;
+  /// The kernel's values of a row and each support vector.
+  void values(const float* x, std::vector<float>& out) const;
+  /// `values`: of the row; they are not read without support vectors.
+  double regress(const float* x, const float* values) const;
+  /// Of the row's values, the sums of each class's vectors with each line of coefficients: [classes, classes - 1].
+  void sums(const float* values, std::vector<double>& out) const;
+  /// The class of a row; `out`: its scores() scores. `sums` are not read without support vectors.
+  int64_t classify(const float* x, std::span<const double> sums, std::vector<double>& out) const;
 };
 SvmModel svm_model(const Node& node, int64_t features);
 

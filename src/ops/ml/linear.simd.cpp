@@ -1,5 +1,7 @@
 #include "ops/ml/simd/linear.h"
 
+#include <cmath>
+
 #include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
 #include "expr/simd/vector.h"
@@ -81,10 +83,88 @@ void each_logistic(float* x, int64_t n) {
   for_registers(n, [&](int64_t i, int64_t count) { put(x + i, F32(1) / (F32(1) + exp(-get(x + i, count))), count); });
 }
 
+/// Of `rows` rows and `registers` of vectors side by side: the sums of n features, added to y where it has some already.
+template <bool distances, int rows, int registers> SMELT_INLINE void support_tile(const float* x, int64_t features, int64_t n,
+                                                                                  const float* turned, int64_t columns, float* y,
+                                                                                  bool adds) {
+  F32 sums[rows][registers] = {};
+  for (int64_t k = 0; k < n; ++k) {
+    F32 w[registers];
+#pragma GCC unroll 4
+    for (int c = 0; c < registers; ++c) w[c] = load(turned + k * columns + c * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const F32 v = splat(x[r * features + k]);
+#pragma GCC unroll 4
+      for (int c = 0; c < registers; ++c) {
+        const F32 d = v - w[c];
+        sums[r][c] = distances ? fma(d, d, sums[r][c]) : fma(v, w[c], sums[r][c]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < registers; ++c) {
+      float* to = y + r * columns + c * lanes;
+      put(to, adds ? load(to) + sums[r][c] : sums[r][c], lanes);
+    }
+}
+
+template <bool distances>
+void support_sums(const float* x, int64_t rows, int64_t features, const float* turned, int64_t columns, float* y) {
+  constexpr int registers = ops::linear_columns / lanes, at_a_time = 8 / registers;
+  constexpr int64_t block = 256;  // features, whose sums are added up by themselves
+  for (int64_t k = 0; k < features; k += block) {
+    const int64_t n = features - k < block ? features - k : block;
+    for (int64_t c = 0; c < columns; c += ops::linear_columns) {
+      const float* w = turned + k * columns + c;
+      int64_t r = 0;
+      for (; r + at_a_time <= rows; r += at_a_time)
+        support_tile<distances, at_a_time, registers>(x + r * features + k, features, n, w, columns, y + r * columns + c, k > 0);
+      for (; r < rows; ++r)
+        support_tile<distances, 1, registers>(x + r * features + k, features, n, w, columns, y + r * columns + c, k > 0);
+    }
+  }
+}
+
+SMELT_INLINE F32 whole_power(F32 x, int n) {
+  F32 y = F32(1);
+  for (; n > 0; n >>= 1, x = x * x)
+    if (n & 1) y = y * x;
+  return y;
+}
+
+void support_values(const ops::SvmForm& form, const float* x, int64_t rows, int64_t features, const float* turned,
+                    int64_t columns, float* y) {
+  if (form.of_distances)
+    support_sums<true>(x, rows, features, turned, columns, y);
+  else
+    support_sums<false>(x, rows, features, turned, columns, y);
+  const F32 gamma = splat(form.gamma), offset = splat(form.offset);
+  const auto each = [&](const auto& f) {
+    for (int64_t i = 0; i < rows * columns; i += lanes) put(y + i, f(load(y + i)), lanes);
+  };
+  constexpr float most = 16;
+  const bool whole = form.degree >= 0 && form.degree <= most && form.degree == static_cast<float>(static_cast<int>(form.degree));
+  switch (form.kind) {
+    case ops::SvmForm::product: break;
+    case ops::SvmForm::power:
+      if (whole) {
+        each([&](F32 p) { return whole_power(fma(gamma, p, offset), static_cast<int>(form.degree)); });
+      } else {
+        for (int64_t i = 0; i < rows * columns; ++i) y[i] = std::pow(form.gamma * y[i] + form.offset, form.degree);
+      }
+      break;
+    case ops::SvmForm::exponential: each([&](F32 p) { return exp(gamma * p); }); break;
+    case ops::SvmForm::tangent: each([&](F32 p) { return tanh(fma(gamma, p, offset)); }); break;
+  }
+}
+
 }  // namespace
 
 const ops::LinearSimd& linear_simd() {
-  static constexpr ops::LinearSimd table = {scores, scores_across, each_logistic};
+  static constexpr ops::LinearSimd table = {scores, scores_across, support_values, each_logistic};
   return table;
 }
 

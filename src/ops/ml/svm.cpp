@@ -140,44 +140,45 @@ SvmModel svm_model(const Node& node, int64_t features) {
   return m;
 }
 
-double SvmModel::regress(const float* x, std::vector<float>& scratch) const {
+void SvmModel::values(const float* x, std::vector<float>& out) const {
+  out.resize(static_cast<size_t>(supports));
+  for (int64_t s = 0; s < supports; ++s) out[static_cast<size_t>(s)] = kernel(vectors.data() + s * features, x, features);
+}
+
+double SvmModel::regress(const float* x, const float* values) const {
   std::vector<double> y(1);
-  if (supports == 0) {
+  if (supports == 0)
     model.scores(x, y);
-  } else {
-    scratch.resize(static_cast<size_t>(supports));
-    for (int64_t s = 0; s < supports; ++s) scratch[static_cast<size_t>(s)] = kernel(vectors.data() + s * features, x, features);
-    y[0] = static_cast<double>(rho[0]) + dot(coefficients.data(), scratch.data(), scratch.size());
-  }
+  else
+    y[0] = static_cast<double>(rho[0]) + dot(coefficients.data(), values, static_cast<size_t>(supports));
   post_transform(y, transform);
   return one_class ? (y[0] > 0 ? 1 : -1) : y[0];
 }
 
-int64_t SvmModel::classify(const float* x, std::vector<float>& scratch, std::vector<double>& out) const {
+void SvmModel::sums(const float* values, std::vector<double>& out) const {
+  out.clear();
+  for (int64_t g = 0, first = 0; g < classes; first += per_class[static_cast<size_t>(g)], ++g)
+    for (int64_t line = 0; line + 1 < classes; ++line)
+      out.push_back(dot(coefficients.data() + line * supports + first, values + first,
+                        static_cast<size_t>(per_class[static_cast<size_t>(g)])));
+}
+
+int64_t SvmModel::classify(const float* x, std::span<const double> sums, std::vector<double>& out) const {
   if (supports == 0) {
     model.scores(x, out);
     const auto best = std::ranges::max_element(out) - out.begin();
     post_transform(out, transform);
     return best;
   }
-  scratch.resize(static_cast<size_t>(supports));
-  for (int64_t s = 0; s < supports; ++s) scratch[static_cast<size_t>(s)] = kernel(vectors.data() + s * features, x, features);
   out.clear();
   std::vector<int64_t> votes(static_cast<size_t>(classes));
-  int64_t first_i = 0;
+  const auto sum_of = [&](int64_t g, int64_t line) { return sums[static_cast<size_t>(g * (classes - 1) + line)]; };
   for (int64_t i = 0; i < classes; ++i) {  // of classes i and j, each one's vectors have their coefficients against the other one
-    int64_t first_j = first_i + per_class[static_cast<size_t>(i)];
     for (int64_t j = i + 1; j < classes; ++j) {
-      const auto n_i = static_cast<size_t>(per_class[static_cast<size_t>(i)]),
-                 n_j = static_cast<size_t>(per_class[static_cast<size_t>(j)]);
-      const double sum = dot(coefficients.data() + (j - 1) * supports + first_i, scratch.data() + first_i, n_i) +
-                         dot(coefficients.data() + i * supports + first_j, scratch.data() + first_j, n_j) +
-                         static_cast<double>(rho[out.size()]);
+      const double sum = sum_of(i, j - 1) + sum_of(j, i) + static_cast<double>(rho[out.size()]);
       out.push_back(sum);
       ++votes[static_cast<size_t>(sum > 0 ? i : j)];
-      first_j += per_class[static_cast<size_t>(j)];
     }
-    first_i += per_class[static_cast<size_t>(i)];
   }
   const int64_t best = std::ranges::max_element(votes) - votes.begin();
   if (classes == 1) out.assign(1, 0.0);
@@ -211,7 +212,11 @@ void run_svm_regressor(ComputeContext& c) {
   const Tensor x = c.in(0).cast(DType::f32);
   std::vector<double> out;
   std::vector<float> scratch;
-  for (int64_t r = 0; r < rows_of(x.shape()); ++r) out.push_back(m.regress(x.data<float>() + r * features, scratch));
+  for (int64_t r = 0; r < rows_of(x.shape()); ++r) {
+    const float* row = x.data<float>() + r * features;
+    m.values(row, scratch);
+    out.push_back(m.regress(row, scratch.data()));
+  }
   store_doubles(out, c.outputs[0]);
 }
 
@@ -220,10 +225,13 @@ void run_svm_classifier(ComputeContext& c) {
   const SvmModel m = svm_model(c.node, features);
   const ClassLabels labels(c.node);
   const Tensor x = c.in(0).cast(DType::f32);
-  std::vector<double> out, scores;
+  std::vector<double> out, scores, sums;
   std::vector<float> scratch;
   for (int64_t r = 0; r < rows_of(x.shape()); ++r) {
-    const int64_t chosen = m.classify(x.data<float>() + r * features, scratch, scores);
+    const float* row = x.data<float>() + r * features;
+    m.values(row, scratch);
+    if (m.supports > 0) m.sums(scratch.data(), sums);
+    const int64_t chosen = m.classify(row, sums, scores);
     if (c.wants(0)) labels.put(chosen, r, c.outputs[0]);
     out.insert(out.end(), scores.begin(), scores.end());
   }

@@ -12,6 +12,7 @@
 
 #include "ops/scan/conv_cases.h"
 #include "ops/scan/data_cases.h"
+#include "ops/scan/model_cases.h"
 #include "ops/scan/product_cases.h"
 #include "ops/scan/row_cases.h"
 #include "ops/scan/window_cases.h"
@@ -40,7 +41,8 @@ std::vector<Family> families() {
           {"byte_region", byte_region},
           {"quantization", quantization},
           {"movement", movement},
-          {"reorder", reorder}};
+          {"reorder", reorder},
+          {"support_vectors", support_vectors}};
 }
 
 void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }

@@ -7,6 +7,18 @@ namespace smelt::ops {
 
 inline constexpr int64_t linear_columns = 16;
 
+/// What becomes of a product p, or a squared distance p, of two vectors.
+struct SvmForm {
+  enum Kind : uint8_t {
+    product,
+    power,
+    exponential,
+    tangent
+  } kind = product;  // p, (gamma p + offset)^degree, e^(gamma p), tanh(…)
+  bool of_distances = false;
+  float gamma = 0, offset = 0, degree = 0;
+};
+
 struct LinearSimd {
   /// y[r · targets + t] = offsets[t] + Σ weights[t · features + k] · x[r · features + k]. Sums of up to 1024 products are kept in floats,
   /// those in doubles.
@@ -16,6 +28,9 @@ struct LinearSimd {
   /// `offsets` are; sums are kept in floats.
   void (*scores_across)(const float* x, int64_t rows, int64_t features, const float* turned, const float* offsets,
                         int64_t targets, float* y);
+  /// y[r · columns + s] of row r and vector s, by vectors [features, columns], columns a multiple of linear_columns.
+  void (*support_values)(const SvmForm& form, const float* x, int64_t rows, int64_t features, const float* turned,
+                         int64_t columns, float* y);
   /// x[i] = 1 / (1 + exp(-x[i]))
   void (*logistic)(float* x, int64_t n);
 };

@@ -3,24 +3,40 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/simd/convert.h"
 
 namespace smelt::ops {
 namespace {
 
-template <class T> void copy(float* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i * to_stride] = static_cast<float>(from[i * from_stride]);
+/// By runs that the instruction set converts; elements that lie apart are brought together first.
+void copy_halves(float* to, int64_t to_stride, const uint16_t* from, int64_t from_stride, int64_t count, simd::FloatKind kind) {
+  const auto convert = simd::best() == simd::Isa::avx2 ? avx2::run_as_f32 : base::run_as_f32;
+  if (to_stride == 1 && from_stride == 1) return convert(to, from, count, kind);
+  constexpr int64_t at_once = 128;
+  uint16_t together[at_once];
+  float made[at_once];
+  for (int64_t begin = 0; begin < count; begin += at_once) {
+    const int64_t n = std::min(at_once, count - begin);
+    for (int64_t i = 0; i < n; ++i) together[i] = from[(begin + i) * from_stride];
+    convert(made, together, n, kind);
+    for (int64_t i = 0; i < n; ++i) to[(begin + i) * to_stride] = made[i];
+  }
 }
 
 }  // namespace
 
 void copy_as_f32(float* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t count, DType type) {
+  const auto* halves = static_cast<const uint16_t*>(from);
   switch (type) {
-    case DType::f32: return copy(to, to_stride, static_cast<const float*>(from), from_stride, count);
-    case DType::f16: return copy(to, to_stride, static_cast<const Half*>(from), from_stride, count);
-    case DType::bf16: return copy(to, to_stride, static_cast<const BFloat*>(from), from_stride, count);
+    case DType::f32:
+      for (int64_t i = 0; i < count; ++i) to[i * to_stride] = static_cast<const float*>(from)[i * from_stride];
+      return;
+    case DType::f16: return copy_halves(to, to_stride, halves, from_stride, count, simd::FloatKind::f16);
+    case DType::bf16: return copy_halves(to, to_stride, halves, from_stride, count, simd::FloatKind::bf16);
     default: fail("copy_as_f32: element type {}", smelt::name(type));
   }
 }

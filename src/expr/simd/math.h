@@ -18,42 +18,71 @@ SMELT_INLINE F32 expm1_reduced(F32 r) {
   return fma(q * r, r, r);
 }
 
-/// Range reduction by Cody and Waite's method: x = n ln2 + r, with n the nearest integer to x / ln2. Returns r. ln2 is the sum of
-/// two floats; the larger has 9 significant bits, so that its product with n is exact.
-SMELT_INLINE F32 reduce_by_ln2(F32 x, F32& n) {
-  n = rint(x * F32(1.44269504088896341));
-  return fnma(n, F32(-2.12194440e-4), fnma(n, F32(0.693359375), x));
+/// exp(r) for |r| <= ln2 / 2, by the same polynomial.
+SMELT_INLINE F32 exp_reduced(F32 r) {
+  F32 q = F32(0.00139476068);
+  q = fma(q, r, F32(0.0083672516));
+  q = fma(q, r, F32(0.0416662656));
+  q = fma(q, r, F32(0.166665375));
+  q = fma(q, r, F32(0.5));
+  return fma(fma(q, r, F32(1)), r, F32(1));
 }
 
-/// 2^n for an integer n in [-126, 127].
-SMELT_INLINE F32 power_of_two(I32 n) { return as_float(shift_left<23>(n + splat(int32_t{127}))); }
+/// The nearest integer to a number within 2^21, plus `more`, as the last bits of a float: 1.5 · 2^23 more than the integer.
+template <int more> struct WholeInBits {
+  F32 shifted;
+  SMELT_INLINE F32 whole() const { return shifted - F32(0x1.8p23 + more); }
+  /// 2^(n + more - 127), n + more from 0 on, which gives 0, to 254.
+  SMELT_INLINE F32 power_of_two() const { return as_float(shift_left<23>(bits(shifted))); }
+};
+
+/// Range reduction by Cody and Waite's method: x = n ln2 + r, with n the nearest integer to x / ln2. Returns r. ln2 is the sum of
+/// two floats; the larger has 9 significant bits, so that its product with n is exact.
+template <int more> SMELT_INLINE F32 reduce_by_ln2(F32 x, WholeInBits<more>& n) {
+  n.shifted = fma(x, F32(1.44269504088896341), F32(0x1.8p23 + more));
+  const F32 whole = n.whole();
+  return fnma(whole, F32(-2.12194440e-4), fnma(whole, F32(0.693359375), x));
+}
+
+#if defined(__AVX512F__)
+/// a · 2^n for any integer n, rounded once.
+SMELT_INLINE F32 times_power_of_two(F32 a, F32 n) { return _mm512_scalef_ps(a.v, n.v); }
+#elif defined(__AVX2__)
+SMELT_INLINE I32 half_of_unsigned(I32 a) { return {_mm256_srli_epi32(a.v, 1)}; }
+#else
+SMELT_INLINE I32 half_of_unsigned(I32 a) { return {_mm_srli_epi32(a.v, 1)}; }
+#endif
 
 /// exp(x): 2 ulp, including subnormal results and overflow to infinity. NaN gives NaN.
 SMELT_INLINE F32 exp(F32 x) {
   x = raw_min(F32(89), raw_max(F32(-104), x));
-  F32 n;
-  const F32 r = reduce_by_ln2(x, n);
-  const I32 whole = to_int(n), half = shift_right_signed<1>(whole);  // 2^n in two factors: n reaches 128 and -150
-  return (expm1_reduced(r) + F32(1)) * power_of_two(half) * power_of_two(whole - half);
+#ifdef __AVX512F__
+  WholeInBits<0> n;
+  const F32 y = exp_reduced(reduce_by_ln2(x, n));
+  return times_power_of_two(y, n.whole());
+#else
+  WholeInBits<2 * 127> n;  // 2^n in two factors: n reaches 128 and -150
+  const F32 y = exp_reduced(reduce_by_ln2(x, n));
+  const I32 both = bits(n.shifted), half = half_of_unsigned(both);
+  return y * as_float(shift_left<23>(half)) * as_float(shift_left<23>(both - half));
+#endif
 }
 
-/// exp(x) for x <= 0, as softmax needs it: 2 ulp down to -87.33, and 0 below, where results are subnormal. NaN gives NaN.
+/// exp(x) for x <= 0, as softmax needs it: 2 ulp down to -87.33, a subnormal number down to -87.68, and 0 below. NaN gives NaN.
 SMELT_INLINE F32 exp_nonpositive(F32 x) {
-  const F32 clamped = raw_max(F32(-87.33), x);
-  F32 n;
-  const F32 r = reduce_by_ln2(clamped, n);
-  const F32 y = (expm1_reduced(r) + F32(1)) * power_of_two(to_int(n));
-  return pick(x < F32(-87.33), F32(0), y);
+  WholeInBits<127> n;
+  const F32 y = exp_reduced(reduce_by_ln2(raw_max(F32(-87.9), x), n));
+  return y * n.power_of_two();
 }
 
 /// exp(x) - 1: 3 ulp. The scale is 2^(n-1), so that it does not overflow at n = 128 while the result is finite.
 SMELT_INLINE F32 expm1(F32 x) {
   x = raw_min(F32(89), raw_max(F32(-30), x));
-  F32 n;
+  WholeInBits<126> n;
   const F32 p = expm1_reduced(reduce_by_ln2(x, n));
-  const F32 scale = power_of_two(to_int(n) - splat(int32_t{1}));
+  const F32 scale = n.power_of_two();
   const F32 y = fma(scale, p, scale - F32(0.5));
-  return pick(n == F32(0), p, y + y);
+  return pick(n.whole() == F32(0), p, y + y);
 }
 
 /// log(x): 2 ulp, including subnormal x; -infinity at 0, NaN below 0. x = 2^e (1 + f), and log(x) = e ln2 + log(1 + f).

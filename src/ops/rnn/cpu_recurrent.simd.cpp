@@ -49,17 +49,17 @@ void product(const ops::PanelProduct& p) {
 
 /// 1 / (1 + exp(-x)), with exp's scale in one factor: beyond ±87 the result is that at ±87, 1.6e-38 from 0 or exactly 1.
 SMELT_INLINE F32 sigmoid(F32 x) {
-  F32 n;
+  WholeInBits<127> n;
   const F32 r = reduce_by_ln2(raw_min(F32(87), raw_max(F32(-87), -x)), n);
-  const F32 e = (expm1_reduced(r) + F32(1)) * power_of_two(to_int(n));
+  const F32 e = exp_reduced(r) * n.power_of_two();
   return F32(1) / (F32(1) + e);
 }
 /// simd::tanh's formula for arguments whose exponential stays small: no overflow has to be kept off.
 SMELT_INLINE F32 state_tanh(F32 x) {
   const F32 a = raw_min(F32(10), abs(x));
-  F32 n;
+  WholeInBits<127> n;
   const F32 p = expm1_reduced(reduce_by_ln2(a + a, n));
-  const F32 scale = power_of_two(to_int(n));
+  const F32 scale = n.power_of_two();
   const F32 t = fma(scale, p, scale - F32(1));
   return with_sign_of(t / (t + F32(2)), x);
 }

@@ -2,6 +2,8 @@
 // need no sum over lanes: a register holds as many columns.
 #include "ops/softmax/simd/softmax.h"
 
+#include <type_traits>
+
 #include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
 #include "expr/simd/vector.h"
@@ -73,6 +75,37 @@ void rows(const H* x, int64_t x_step, H* y, int64_t y_step, int64_t count, int64
     // Lanes of the last register that another one holds are written over by it.
     if (whole < n) store(y + n - lanes, finished<logarithm>(load(values + whole), end));
     for (int64_t k = 0; k < whole; k += lanes) store(y + k, finished<logarithm>(load(values + k), end));
+  }
+}
+
+/// Rows of at least a register of f32, which need no memory between: x is read again, also where y lies there.
+template <bool logarithm> void float_rows(const float* x, int64_t x_step, float* y, int64_t y_step, int64_t count, int64_t n) {
+  const int64_t whole = n / lanes * lanes, left = n - whole;
+  for (int64_t r = 0; r < count; ++r, x += x_step, y += y_step) {
+    F32 tops[2] = {load(x), load(x + n - lanes)};
+    int64_t i = 0;
+    for (; i + 2 * lanes <= whole; i += 2 * lanes)
+      for (int u = 0; u < 2; ++u) tops[u] = raw_max(load(x + i + u * lanes), tops[u]);
+    if (i < whole) tops[0] = raw_max(load(x + i), tops[0]);
+    const F32 top = largest_lane(raw_max(tops[0], tops[1]));
+    F32 sums[2] = {F32(0), F32(0)};
+    const auto one = [&](int64_t k, F32 & sum) __attribute__((always_inline)) {
+      const F32 e = exp_nonpositive(load(x + k) - top);
+      if (!logarithm) store(y + k, e);
+      sum = sum + e;
+    };
+    for (i = 0; i + 2 * lanes <= whole; i += 2 * lanes) one(i, sums[0]), one(i + lanes, sums[1]);
+    if (i < whole) one(i, sums[0]);
+    if (left > 0) {
+      const F32 e = exp_nonpositive(load_first(x + whole, left) - top);
+      if (!logarithm) store_first(y + whole, e, left);
+      sums[1] = sums[1] + first_or(e, left, F32(0));
+    }
+    const F32 end = ending<logarithm>(sum_of_lanes(sums[0] + sums[1]));
+    const auto finish = [&](F32 v) __attribute__((always_inline)) { return finished<logarithm>(logarithm ? v - top : v, end); };
+    const float* from = logarithm ? x : y;
+    for (int64_t k = 0; k < whole; k += lanes) store(y + k, finish(load(from + k)));
+    if (left > 0) store_first(y + whole, finish(load_first(from + whole, left)), left);
   }
 }
 
@@ -157,6 +190,11 @@ void short_rows(const H* x, int64_t x_step, H* y, int64_t y_step, int64_t count,
 void any_rows(FloatKind t, const void* x, int64_t x_step, void* y, int64_t y_step, int64_t count, int64_t n, float* scratch,
               bool logarithm) {
   with_float_type(t, [&]<class H>(const H*) {
+    if constexpr (std::is_same_v<H, float>) {
+      if (n >= lanes)
+        return (logarithm ? float_rows<true> : float_rows<false>)(static_cast<const float*>(x), x_step, static_cast<float*>(y),
+                                                                  y_step, count, n);
+    }
     const auto of_rows = n < lanes && count > 1 ? (logarithm ? short_rows<true, H> : short_rows<false, H>)
                                                 : (logarithm ? rows<true, H> : rows<false, H>);
     of_rows(static_cast<const H*>(x), x_step, static_cast<H*>(y), y_step, count, n, scratch);

@@ -17,6 +17,7 @@ struct Known {
   bool is_optional = false;
   bool has = true;             // an optional value: there is one
   bool holds_sequence = true;  // false: an optional tensor, the only item
+  std::string stack{};         // of a sequence as long as a run finds: all its items, along a new first axis; `items` is empty
   std::vector<std::string> items;
 };
 

@@ -6,7 +6,7 @@
 //   Loop(2, true, SequenceEmpty()) { body }              the body's nodes, once for each turn
 //   Optional(x), OptionalHasElement, OptionalGetElement  true, x
 //
-// Exporters write lists of tensors so. What stays a sequence, as one that a Loop of unknown length appends to, is refused
+// Exporters write lists of tensors so. Of those that are as long as a run finds see sequence_stacks.cpp. What stays a sequence is refused
 // (check_tensors_only).
 #include <algorithm>
 #include <set>
@@ -81,7 +81,7 @@ class Resolver {
   bool resolve(const onnx::NodeProto& n, const std::vector<Scope>& bodies, Scope& scope) {
     const std::string& op = n.op_type();
     const Known* of = input(n, 0).empty() ? nullptr : scope.find(&Scope::known, n.input(0));
-    const bool sequence = of && !of->is_optional;
+    const bool stacked = of && !of->stack.empty(), sequence = of && !of->is_optional && !stacked;
     const auto hold = [&](Known k) {
       if (k.items.size() <= longest_sequence) scope.known[n.output(0)] = std::move(k);
       return false;
@@ -119,12 +119,13 @@ class Resolver {
       writer_.emit_concat(n, of->items, axis, get_int(n, "new_axis", 0) != 0, n.output(0));
       return replaced();
     }
-    if (op == "Optional") {
+    if (op == "Optional" && !stacked) {
       if (input(n, 0).empty()) return hold({.is_optional = true, .has = false, .items = {}});
       if (of && of->is_optional) return hold(*of);
       if (of) return hold({.is_optional = true, .items = of->items});
       return hold({.is_optional = true, .holds_sequence = false, .items = {n.input(0)}});
     }
+    if (stacked) return read_stack(n, of->stack, scope, writer_) && replaced();
     if (op == "OptionalHasElement") {
       if (!of && !input(n, 0).empty() && !scope.tensor_type(n.input(0))) return false;
       writer_.emit_constant(n, onnx::TensorProto::BOOL, {!input(n, 0).empty() && (!of || of->has)}, false, n.output(0));
@@ -138,7 +139,7 @@ class Resolver {
       return replaced();
     }
     if (op == "If" && bodies.size() == 2) return branch(n, bodies, scope);
-    if (op == "Loop") return unroll_loop(n, scope, model_, writer_) && replaced();
+    if (op == "Loop") return (unroll_loop(n, scope, model_, writer_) || stack_appends(n, bodies, scope, writer_)) && replaced();
     return false;
   }
 
@@ -179,7 +180,7 @@ class Resolver {
     } else if (one_each || given) {
       const int64_t each = one_each ? 1 : given->to_ints()[0];
       if (each <= 0) fail("node {}: parts of {} elements", describe(n), each);
-      if (!length || *length / each > static_cast<int64_t>(longest_sequence)) return false;
+      if (!length || *length / each > static_cast<int64_t>(longest_sequence)) return one_each && stack_split(n, scope, writer_);
       for (int64_t done = 0; done < *length; done += each) sizes.push_back(std::min(each, *length - done));
       parts = sizes.size();
     } else {
@@ -241,8 +242,8 @@ class Resolver {
       if (scope.find(&Scope::known, n.output(i))) continue;
       a = bodies[0].find(&Scope::known, graphs[0]->output(i).name());
       b = bodies[1].find(&Scope::known, graphs[1]->output(i).name());
-      if (!a || !b || a->is_optional != b->is_optional || a->has != b->has || a->holds_sequence != b->holds_sequence ||
-          a->items.size() != b->items.size())
+      if (!a || !b || !a->stack.empty() || !b->stack.empty() || a->is_optional != b->is_optional || a->has != b->has ||
+          a->holds_sequence != b->holds_sequence || a->items.size() != b->items.size())
         continue;
       Known k = *a;
       for (size_t item = 0; item < k.items.size(); ++item) {

@@ -12,6 +12,12 @@ void unroll_map(const onnx::NodeProto& n, const Known& first, Scope& scope, Node
 /// A Loop of known length that carries sequences is its body once for each turn; what that makes of them a next round finds. False
 /// where it stays.
 bool unroll_loop(const onnx::NodeProto& n, const Scope& scope, const Loaded& model, NodeWriter& writer);
+/// A Loop that appends to sequences stacks what it appends; notes the stacks. False where it appends to none.
+bool stack_appends(const onnx::NodeProto& n, const std::vector<Scope>& bodies, Scope& scope, NodeWriter& writer);
+/// Notes the stack of a SplitToSequence whose parts have one element each; the node stays until nothing reads it.
+bool stack_split(const onnx::NodeProto& n, Scope& scope, NodeWriter& writer);
+/// Replaces what reads a stacked sequence. False where it stays.
+bool read_stack(const onnx::NodeProto& n, const std::string& stack, const Scope& scope, NodeWriter& writer);
 /// Takes out what only made sequences that nothing reads any more; whether there was anything.
 bool drop_unread_sequences(onnx::GraphProto& top);
 

@@ -138,22 +138,31 @@ TEST(Sequences, that_a_loop_of_known_length_appends_to_are_its_turns) {
   EXPECT_THAT(ops_of(g), ::testing::Not(HasSubstr("Loop")));
 }
 
-TEST(Sequences, that_a_loop_with_a_condition_of_its_own_appends_to_are_listed) {
-  EXPECT_THAT(error_of(parse(20, R"(g (float[2] x, bool more) => (float[m] z) <int64 turns = {3}> {
+TEST(Sequences, that_a_loop_with_a_condition_of_its_own_appends_to_are_its_stacked_results) {
+  const Graph g =
+      import(parse(20, R"(g (float[2] x, bool more) => (float[m] z, float[a, b] both, int64 count) <int64 turns = {3}> {
     s = SequenceEmpty()
     t = Loop (turns, more, s) <body = b (int64 i, bool go, seq(float[2]) l) => (bool on, seq(float[2]) k) {
       on = Not(go) k = SequenceInsert(l, x) }>
-    z = ConcatFromSequence <axis = 0> (t) })")),
-              HasSubstr("(Loop)"));
+    z = ConcatFromSequence <axis = 0> (t) both = ConcatFromSequence <axis = 1, new_axis = 1> (t) count = SequenceLength(t) })"));
+  EXPECT_THAT(ops_of(g), HasSubstr("Loop"));
+  EXPECT_EQ(to_string(*g.value(g.outputs()[1]).shape).substr(0, 3), "[2,");
+  EXPECT_EQ(g.value(g.outputs()[0]).shape->size(), 1u);
 }
 
-TEST(Sequences, that_a_loop_appends_to_are_listed) {
-  EXPECT_THAT(error_of(parse(20, R"(g (float[2] x, int64 n) => (float[m] z) {
-    yes = Constant <value = bool {1}> () s = SequenceEmpty()
+std::string refused(const std::string& body) {
+  return error_of(parse(20, R"(g (float[2] x, int64 n) => (float[m] z) {
+    yes = Constant <value = bool {1}> () s = SequenceEmpty() first = Constant <value_int = 0> ()
     t = Loop (n, yes, s) <body = b (int64 i, bool go, seq(float[2]) l) => (bool on, seq(float[2]) k) {
-      on = Identity(go) k = SequenceInsert(l, x) }>
-    z = ConcatFromSequence <axis = 0> (t) })")),
-              HasSubstr("(Loop)"));
+      on = Identity(go) )" + body +
+                                R"( }>
+    z = ConcatFromSequence <axis = 0> (t) })"));
+}
+
+TEST(Sequences, that_a_loop_does_more_with_than_append_are_listed) {
+  EXPECT_THAT(refused("k = SequenceInsert(l, x, first)"), HasSubstr("(Loop)"));
+  EXPECT_THAT(refused("k = SequenceErase(l)"), HasSubstr("(Loop)"));
+  EXPECT_THAT(refused("c = SequenceLength(l) f = Cast <to = 1> (c) y = Add(x, f) k = SequenceInsert(l, y)"), HasSubstr("(Loop)"));
 }
 
 }  // namespace

@@ -36,11 +36,12 @@ struct BenchResult {
 inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 
 /// Runs of two executions of a GPU's plan by the host's clock, in turn: bound to inputs in the host's memory, and on the GPU. Of
-/// short runs there are many, over half a second; at least one round of each, and at most so many seconds.
+/// short runs there are many, over a second; at least one round of each, and at most so many seconds.
 struct CopiedRuns {
   static constexpr size_t in_round = 5;  // runs of each side, one after the other
   std::vector<double> host_us, there_us;
-  /// Microseconds by which a run on the GPU is shorter: the median of what rounds say, as both sides of a round meet the machine alike.
+  /// Microseconds by which a run on the GPU is shorter: the median of what rounds say, as both sides of a round meet the machine
+  /// alike; a round says it by the fastest run of either side, as other work makes runs longer and never shorter.
   double saved_us() const;
 };
 CopiedRuns time_copied_runs(Execution& host, Execution& there, double max_seconds);

@@ -159,13 +159,13 @@ TEST(Advice, on_a_gpu_is_tf32_too_where_products_are_in_f32) {
 }
 
 TEST(Advice, of_copies_is_told_from_runs_that_are_neighbours) {
-  CopiedRuns t;  // the machine becomes slower by 1 us a run; copies take 10, and in one round 60
+  CopiedRuns t;  // the machine becomes slower by 1 us a run; copies take 10, in one round 60; other work takes 40 of most runs
   for (int round = 0; round < 9; ++round) {
     const double copies = round == 4 ? 60 : 10;
-    for (int i = 0; i < 5; ++i) t.host_us.push_back(1000 + 10 * round + i + copies);
+    for (int i = 0; i < 5; ++i) t.host_us.push_back(1000 + 10 * round + i + copies + (i % 2 ? 0 : 40));
     for (int i = 5; i < 10; ++i) t.there_us.push_back(1000 + 10 * round + i);
   }
-  EXPECT_NEAR(t.saved_us(), 5, 1e-9) << "the runs of a round are five apart";
+  EXPECT_NEAR(t.saved_us(), 6, 1e-9) << "the fastest runs of a round are four apart";
 }
 
 TEST(Advice, of_copies_is_what_runs_without_them_take_less) {

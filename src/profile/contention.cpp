@@ -196,7 +196,7 @@ std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int c
           moved += moves;
           if (k != i) moved_by_others += moves;
         }
-        // Beside a busy thread on each core, as many are wanted too much as the model itself wants.
+        // Beside busy cores, as many are wanted too much as the model itself wants.
         const double missing = std::max(0.0, wanted - cores), own = models[i].beside_busy;
         const double by_cores = own > 1 && wants[i] > 0 ? 1 + (own - 1) * missing / wants[i] : wanted / cores;
         const double by_caches = beside_readers(models[i], wants[i] > 0 ? missing / wants[i] : 0, moved_by_others);

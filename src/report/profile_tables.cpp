@@ -92,6 +92,10 @@ Table scope_table(const profile::Profile& p) {
   for (const profile::ScopeRow& r : p.scopes)
     t.rows.push_back(
         {module_cell(r.path, r.depth), r.self_us, r.total_us, r.share, of_roof(p, r.roof_share), r.calls, r.bytes, r.flops});
+  if (std::ranges::any_of(p.steps, [](const profile::StepRow& r) {
+        return std::ranges::any_of(r.step.scopes, [&](const auto& scope) { return scope != r.step.scopes.front(); });
+      }))
+    t.note = "A step that stands for nodes of several modules counts for the one that holds them all";
   return t;
 }
 

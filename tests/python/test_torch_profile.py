@@ -41,6 +41,13 @@ def test_the_result_is_a_profile_that_prints(result):
     assert "Time per module" in str(result)
 
 
+def test_what_is_fused_across_modules_counts_for_the_one_around_them(result):
+    said = "counts for the one that holds them all"
+    assert said not in str(result), "no step stands for several"
+    fused = smelt.torch.profile(Block().eval(), (torch.randn(64, 256), torch.ones(16)), iterations=3, tuning_level=0)
+    assert said in str(fused) and fused.modules["first"]["total_us"] > 0
+
+
 def test_inputs_may_be_named_and_the_model_kept(tmp_path):
     path, report = tmp_path / "block.onnx", tmp_path / "report.html"
     named = {"x": torch.randn(2, 256), "scale": torch.ones(16)}

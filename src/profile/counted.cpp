@@ -21,8 +21,9 @@ constexpr Stall stalls[] = {
     {"math_pipe_throttle", "throttle: its arithmetic unit"},
     {"lg_throttle", "throttle: loads and stores of global memory"},
     {"mio_throttle", "throttle: shared memory and special functions"},
-    {"branch_resolve", "branch"},
+    {"branch_resolving", "branch"},
     {"barrier", "barrier"},
+    {"gmma", "tensor cores: products of groups of warps"},
     {"no_instruction", "no instruction: code that is not in the cache"},
     {"not_selected", "another warp was issued"},
 };

@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "device/cuda/abi/cupti_profiler.h"
+#include "device/cuda/library.h"
+
 namespace smelt::profile {
 namespace {
 
@@ -51,6 +54,34 @@ TEST(Counted, says_that_branches_diverge) {
             "its busiest unit 80% busy, issue slots 75%; 3.1 of 32 threads an instruction: its branches diverge");
   EXPECT_EQ(because({.us = 100, .compute = 0.8, .issue = 0.75, .threads = 31}, Limiter::compute),
             "its busiest unit 80% busy, issue slots 75%");
+}
+
+/// CUPTI knows chips that are not there.
+TEST(CountedMetrics, are_known_to_cupti_for_every_chip) {
+  namespace abi = device::cuda::abi;
+  const device::cuda::Library cupti("CUPTI", {"libcupti.so.13", "libcupti.so.12"}, "");
+  const auto begin = reinterpret_cast<abi::CuptiResult (*)(abi::HostInitialize*)>(cupti.find("cuptiProfilerHostInitialize"));
+  const auto add = reinterpret_cast<abi::CuptiResult (*)(abi::AddMetrics*)>(cupti.find("cuptiProfilerHostConfigAddMetrics"));
+  const auto end = reinterpret_cast<abi::CuptiResult (*)(abi::HostEnd*)>(cupti.find("cuptiProfilerHostDeinitialize"));
+  if (!begin || !add || !end) GTEST_SKIP() << cupti.missing();
+  const auto knows = [&](const char* chip, const std::string& metric) {
+    abi::HostInitialize h;
+    h.size = abi::HostInitialize::bytes_used(), h.chip = chip;
+    EXPECT_EQ(begin(&h), abi::cupti_success) << chip;
+    const char* const name = metric.c_str();
+    abi::AddMetrics a;
+    a.size = abi::AddMetrics::bytes_used(), a.host = h.host, a.names = const_cast<const char**>(&name), a.count = 1;
+    const bool known = add(&a) == abi::cupti_success;
+    abi::HostEnd e;
+    e.size = abi::HostEnd::bytes_used(), e.host = h.host;
+    end(&e);
+    return known;
+  };
+  for (const char* chip : {"TU102", "GA100", "GA102", "AD102", "GH100"})
+    for (const std::string& metric : counted_metrics()) {
+      const bool hoppers = metric.find("gmma") != std::string::npos;  // only Hopper has such products
+      EXPECT_EQ(knows(chip, metric), !hoppers || std::string(chip) == "GH100") << chip << ": " << metric;
+    }
 }
 
 }  // namespace

@@ -82,30 +82,29 @@ class Host {
     abi::ChipName chip;
     chip.device = static_cast<size_t>(ordinal);
     call(api().chip_name, chip, "asking for the chip");
+    chip_ = chip.name;
     abi::Availability a;
     a.context = context;
     call(api().availability, a, "asking for what may be counted");
     available_.resize(a.bytes);
     a.image = available_.data();
     call(api().availability, a, "asking for what may be counted");
-    abi::HostInitialize h;
-    h.chip = chip.name, h.availability = available_.data();
-    call(api().host, h, "knowing the chip");
-    host_ = h.host;
+    start();
   }
-  ~Host() {
-    abi::HostEnd c;
-    c.size = abi::HostEnd::bytes_used(), c.host = host_;
-    api().end_host(&c);
-  }
+  ~Host() { end(); }
   Host(const Host&) = delete;
 
-  /// False where the chip has no such metric.
+  /// False where the chip has no such metric. CUPTI's object takes nothing more once it refused a name: another one takes its place.
   bool add(const std::string& metric) {
-    const char* name = metric.c_str();
-    abi::AddMetrics c;
-    c.size = abi::AddMetrics::bytes_used(), c.host = host_, c.names = &name, c.count = 1;
-    return api().add_metrics(&c) == abi::cupti_success;
+    if (take(metric)) {
+      taken_.push_back(metric);
+      return true;
+    }
+    end();
+    start();
+    for (const std::string& m : taken_)
+      if (!take(m)) fail("reading the GPU's counters: {} was known and is not now", m);
+    return false;
   }
   std::vector<uint8_t> config() {
     abi::ConfigSize size;
@@ -127,7 +126,27 @@ class Host {
   }
 
  private:
+  void start() {
+    abi::HostInitialize h;
+    h.chip = chip_.c_str(), h.availability = available_.data();
+    call(api().host, h, "knowing the chip");
+    host_ = h.host;
+  }
+  void end() {
+    abi::HostEnd c;
+    c.size = abi::HostEnd::bytes_used(), c.host = host_;
+    api().end_host(&c);
+  }
+  bool take(const std::string& metric) {
+    const char* name = metric.c_str();
+    abi::AddMetrics c;
+    c.size = abi::AddMetrics::bytes_used(), c.host = host_, c.names = &name, c.count = 1;
+    return api().add_metrics(&c) == abi::cupti_success;
+  }
+
+  std::string chip_;
   std::vector<uint8_t> available_;
+  std::vector<std::string> taken_;
   abi::CuptiHost host_ = nullptr;
 };
 

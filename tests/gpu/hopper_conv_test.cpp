@@ -10,6 +10,7 @@
 #include "dice.h"
 #include "gpu_trial.h"
 #include "ops/conv/cuda_hopper_windows.h"
+#include "product_trial.h"
 
 namespace smelt::ops {
 namespace {
@@ -46,9 +47,11 @@ Trial trial(const Convolution& c) {
   plain.outputs.push_back(static_cast<ValueId>(101));
   const Shape y = evaluate(plain, t.inputs)[0].shape();
   if (c.residual) {
-    t.node.program = expr::Program::parse(fmt::format(
+    const std::string half = fmt::format(
         "(in0:f32, in1:{0}) {{ %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):{0}; return %5 }}",
-        name));
+        name);
+    t.node.program = expr::Program::parse(
+        c.type == DType::f32 ? "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }" : half);
     t.add(random_tensor(c.type, y, 4), false, Layout::nhwc);
   }
   t.result(c.type, y, Layout::nhwc);
@@ -59,6 +62,7 @@ Trial trial(const Convolution& c) {
 /// Sums in float, and one unit in the last place of the result's type.
 double tolerance(const Convolution& c) {
   const int64_t k = c.w[1] * c.w[2] * c.w[3];
+  if (c.type == DType::f32) return 2 * off_in_tf32;
   return (c.type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-7 * std::sqrt(static_cast<double>(k) + 1);
 }
 
@@ -109,6 +113,7 @@ void prepare(Prepared& p, const std::function<const HopperConfig&(const std::vec
   Machine machine;
   const auto gpu = std::make_shared<Gpu>(*test_gpu());
   gpu->info.multiprocessors = multiprocessors;
+  gpu->tf32 = p.convolution.type == DType::f32;
   machine.gpu = gpu;
   const auto made = conv::gpu_request(p.trial.bound, machine);
   conv::GpuRequest r = **made;
@@ -175,6 +180,60 @@ TEST_F(GpuHopperConv, agrees_on_500_random_problems) {
         static_cast<int>(dice.one_of({1, 4, 132, 132})));
     if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
   });
+  EXPECT_GE(expect(all), problems * 9 / 10);
+}
+
+TEST_F(GpuHopperConv, rounds_floats_to_tf32) {
+  constexpr uint32_t problems = 150;
+  auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
+    Dice dice(2000 + seed);
+    p.convolution = random_case(dice);
+    p.convolution.type = DType::f32;
+    p.trial = trial(p.convolution);
+    p.trial.bound.node = &p.trial.node;
+    p.name = fmt::format("seed {}:", seed);
+    prepare(
+        p,
+        [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
+        static_cast<int>(dice.one_of({1, 4, 132})));
+    if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+  });
+  EXPECT_GE(expect(all), problems * 9 / 10);
+}
+
+/// Images and weights of 8 bits, results of 16.
+TEST_F(GpuHopperConv, multiplies_floats_of_8_bits) {
+  constexpr uint32_t problems = 120;
+  auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
+    Dice dice(3000 + seed);
+    Convolution& c = p.convolution;
+    c = random_case(dice);
+    c.type = DType::f16, c.residual = false, c.channels.clear(), c.x_strides.clear();
+    c.x[1] = c.w[1] = dice.one_of({16, 48, 64, 128, 144, 256});
+    Trial& t = p.trial;
+    t.node.domain = smelt_domain;
+    t.node.op = "Conv";
+    t.node.attrs["strides"] = c.strides;
+    t.node.attrs["pads"] = c.pads;
+    t.node.attrs["dilations"] = c.dilations;
+    t.node.program =
+        expr::Program::parse("(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; %3 = relu(%2):f32; %4 = cast(%3):f16; return %4 }");
+    t.add(random_tensor(DType::f8e4m3fn, c.x, 1, -1, 1), false, Layout::nhwc);
+    t.add(random_tensor(DType::f8e4m3fn, c.w, 2, -1, 1), true);
+    t.add(Tensor{}, false);
+    t.add(random_tensor(DType::f32, {c.w[0], 1, 1}, 3, 0.5, 1.5), true);
+    Node plain = t.node;
+    plain.outputs.push_back(static_cast<ValueId>(101));
+    p.want = evaluate(plain, t.inputs)[0];
+    t.result(DType::f16, p.want.shape(), Layout::nhwc);
+    t.bound.node = &t.node;
+    p.name = fmt::format("seed {}:", seed);
+    prepare(
+        p,
+        [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
+        static_cast<int>(dice.one_of({1, 4, 132, 132})));
+  });
+  for (const Prepared& p : all) EXPECT_TRUE(p.kernel) << p.refused;
   EXPECT_GE(expect(all), problems * 9 / 10);
 }
 

@@ -1,5 +1,5 @@
-// Convolutions by tensor maps in im2col mode and wgmma on Hopper (src/kernels/conv/hopper.cuh): f16, bf16 and 8-bit integers,
-// generated for the tile and the program behind the sums. In 16 bits windows of one pixel side by side are a product of matrices,
+// Convolutions by tensor maps in im2col mode and wgmma on Hopper (src/kernels/conv/hopper.cuh): f16, bf16, 8-bit integers and
+// floats where they may be rounded to tf32, generated for the tile and the program behind the sums. In 16 bits windows of one pixel side by side are a product of matrices,
 // and run as one. Those of integers are exact, in the order that cuda_walked.cpp has.
 #include <fmt/format.h>
 
@@ -108,7 +108,7 @@ Result<std::vector<HopperConfig>> windows_configs(const WindowsProblem& p, const
   if (!found) return found;
   std::erase_if(*found, [&](const HopperConfig& c) { return c.tile_n > widest; });
   const auto sliding = sliding_windows(p);
-  if (!sliding) return found;
+  if (!sliding || p.element() != 2) return found;  // of others no windows slide
   const auto all = sliding_product(product, *sliding);
   const kernels::SlidingWindows w = sliding_argument(p, *sliding);
   std::vector<HopperConfig> both = *std::move(found);

@@ -64,8 +64,12 @@ Result<WindowsProblem> windows_problem(GpuRequest& r) {
     return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", r.gpu->info.major, r.gpu->info.minor);
   if (r.problem.transposed) return refuse(Reason::unsupported, "a transposed convolution");
   const bool integers = r.problem.quantization.has_value();
-  if (!integers && r.problem.input != DType::f16 && r.problem.input != DType::bf16)
-    return refuse(Reason::wrong_type, "a convolution of {}, this one multiplies f16 and bf16", smelt::name(r.problem.input));
+  if (!integers && r.problem.input == DType::f32 && !r.gpu->tf32)
+    return refuse(Reason::wrong_type, "a convolution of f32 that may not be rounded to tf32");
+  const DType type = r.problem.input;
+  if (!integers && type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f8e4m3fn)
+    return refuse(Reason::wrong_type, "a convolution of {}, this one multiplies f16, bf16, f32 as tf32 and f8e4m3fn",
+                  smelt::name(type));
   if (integers && !fit_8_bits(r)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
   auto found = implicit_problem(r);
   if (!found) return found.refusal();

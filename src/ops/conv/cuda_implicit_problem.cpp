@@ -37,7 +37,8 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
     return refuse(Reason::unsupported, "a transposed convolution whose windows overlap, or are cut off");
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
   if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
-  if (!integers && ((!half && p.input != DType::f32) || r.weight().type != p.input))
+  const bool floats = half || p.input == DType::f32 || p.input == DType::f8e4m3fn;
+  if (!integers && (!floats || r.weight().type != p.input))
     return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
   if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
   if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");

@@ -27,6 +27,7 @@ std::string WalkedTile::print() const { return fmt::format("{} c{} w{}", config.
 Result<WalkedProblem> walked_problem(GpuRequest& r) {
   const Problem& q = r.problem;
   if (q.transposed) return refuse(Reason::unsupported, "a transposed convolution");
+  if (!q.quantization && q.input == DType::f8e4m3fn) return refuse(Reason::wrong_type, "8-bit floats");
   if (!q.quantization && q.input == DType::f32) return refuse(Reason::wrong_type, "f32, whose sums tensor cores round");
   if (q.quantization && !fit_8_bits(r))
     return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");

@@ -73,5 +73,39 @@ TEST(EightBitFloats, stay_apart_where_lines_are_no_whole_vectors_or_weights_are_
   EXPECT_EQ(verdict(scale, f8_matmul, "product"), "not_constant by dw");
 }
 
+/// The same of a convolution "conv" with a bias, by channel.
+struct EightBitImage : Builder {
+  explicit EightBitImage(int64_t channels = 16, bool bias = true) {
+    const SymShape image{1, channels, 5, 6}, result{1, 8, 5, 6};
+    const ValueId x = input("x", image, DType::f16), xs = scalar(0.02, DType::f16);
+    const ValueId q = node("q", "QuantizeLinear", {x, xs, scalar(0, f8)}, image, f8);
+    const ValueId da = node("da", "DequantizeLinear", {q, xs}, image, DType::f16);
+    std::vector<float> scales(8);
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.5f + 0.125f * static_cast<float>(i);
+    const ValueId dw =
+        node("dw", "DequantizeLinear",
+             {weights("w", {8, channels, 3, 3}, f8, 1), constant("ws", Tensor::of<float>({8}, scales).cast(DType::f16))},
+             {8, channels, 3, 3}, DType::f16, {{"axis", int64_t{0}}});
+    std::vector<ValueId> inputs{da, dw};
+    if (bias) inputs.push_back(weights("b", {8}, DType::f16));
+    const ValueId y = node("conv", "Conv", inputs, result, DType::f16, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    output(node("relu", "Relu", {y}, result, DType::f16));
+  }
+};
+
+TEST(EightBitFloats, are_convolved_as_they_are) {
+  for (const bool bias : {false, true}) {
+    EightBitImage b(16, bias);
+    const Graph before = clone(b.g);
+    run(b.g);
+    const Node& n = only(b.g, "Conv");
+    EXPECT_EQ(b.g.value(n.in(0)).type, f8);
+    EXPECT_EQ(b.g.value(n.in(1)).type, f8);
+    EXPECT_THAT(n.program->print(), testing::HasSubstr("relu"));
+    expect_same_outputs(before, b.g);
+  }
+  EXPECT_EQ(verdict(EightBitImage(12), f8_conv, "conv"), "wrong_shape by conv");
+}
+
 }  // namespace
 }  // namespace smelt::fuse

@@ -343,7 +343,7 @@ TEST(HopperWindows, are_refused_with_the_number_that_a_tensor_map_does_not_take)
   EXPECT_EQ(refusal_of(good, "sm_80"), "wgmma is Hopper's alone (9.0), this is 8.0");
   EXPECT_EQ(refusal_of(good, "sm_100a"), "wgmma is Hopper's alone (9.0), this is 10.0");
   EXPECT_EQ(refusal_of(good, "sm_90a", Layout::plain), "input 0, whose channels do not lie side by side");
-  EXPECT_EQ(with([](Windows& c) { c.type = DType::f32; }), "a convolution of f32, this one multiplies f16 and bf16");
+  EXPECT_EQ(with([](Windows& c) { c.type = DType::f32; }), "a convolution of f32 that may not be rounded to tf32");
   EXPECT_EQ(with([](Windows& c) { c.x[1] = c.w[1] = 12; }),
             "copies of 8 bytes, tensor maps want 16: the channels of a pixel, or its strides");
   EXPECT_EQ(with([](Windows& c) { c.strides = {1, 9}; }), "windows 9 columns apart, tensor maps take steps of 8");

@@ -5,6 +5,9 @@
 //          a has more than one scale, b has scales along another axis than its columns', or a scale is computed
 //          b is computed or no matrix, or a is transposed; K is no multiple of 16, which tensor maps of 8 bits want
 // Plans leave it out where no kernel multiplies 8-bit floats (plan/context.cpp).
+#include <algorithm>
+
+#include "fuse/match/channels.h"
 #include "fuse/rewrites/quantized/quantized.h"
 #include "fuse/rewrites/rewrites.h"
 
@@ -90,6 +93,70 @@ Outcome f8_matmul(const Graph& g, NodeId n) {
                  if (c != ValueId::none) made.inputs.push_back(c);
                  return replace(graph, {n}, made);
                }};
+}
+
+// Before   Conv of DequantizeLinear(x) and DequantizeLinear(w) from f8e4m3fn, w constant, with or without a constant bias
+// After    ai.smelt.Conv(x, w) of the 8-bit floats, with the scales and the bias in its program
+// Unless   as of products: other types, zero points, several scales of x, computed weights or scales, x that is not quantized here
+//          x is no image of channels by 16, which tensor maps of 8 bits want; groups, own padding, windows that these do not take
+Outcome f8_conv(const Graph& g, NodeId n) {
+  constexpr int64_t step = 16, most_stride = 8, most_reach = 127;
+  const Node& node = g.node(n);
+  NodeId left;
+  if (!node.is("Conv") || !made_by(g, node.in(0), "DequantizeLinear", &left)) return NotHere{};
+  if (g.value(g.node(left).in(0)).type != DType::f8e4m3fn) return NotHere{};
+  const auto x = scaled(g, node.in(0), -1), w = scaled(g, node.in(1), 0);
+  for (const auto* side : {&x, &w})
+    if (!*side) return side->refusal();
+  if (!made_by(g, x->x, "QuantizeLinear"))
+    return refuse(Reason::wrong_producer, n, "{} is not quantized here: a view may begin where tensor maps do not",
+                  g.value(x->x).name);
+  const Tensor& weights = g.value(w->x).constant;
+  if (!weights.valid()) return refuse(Reason::not_constant, n, "{} is computed", g.value(w->x).name);
+  if (weights.rank() != 4) return refuse(Reason::wrong_rank, n, "{} has rank {}", g.value(w->x).name, weights.rank());
+  const Shape& s = weights.shape();
+  if (node.get_int("group", 1) != 1 || works_out_padding(node))
+    return refuse(Reason::wrong_attribute, n, "{} has groups or works out its own padding", describe(g, n));
+  if (s[1] == 0 || s[1] % step != 0) return refuse(Reason::wrong_shape, n, "{} channels, expected a multiple of {}", s[1], step);
+  const auto strides = node.get_ints("strides", {1, 1}), pads = node.get_ints("pads", {0, 0, 0, 0}),
+             dilations = node.get_ints("dilations", {1, 1});
+  for (size_t a = 0; a < 2; ++a)
+    if (strides[a] > most_stride || std::max({pads[a], pads[a + 2], (s[a + 2] - 1) * dilations[a]}) > most_reach)
+      return refuse(Reason::wrong_attribute, n, "{} has windows that tensor maps do not take", describe(g, n));
+  Tensor bias;
+  if (node.in(2) != ValueId::none) {
+    bias = g.value(node.in(2)).constant;
+    if (!bias.valid()) return refuse(Reason::not_constant, n, "{} is computed", g.value(node.in(2)).name);
+  }
+
+  const float scale_x = x->scales.data<float>()[0];
+  std::vector<float> scales;
+  for (int64_t i = 0; i < w->scales.size(); ++i) scales.push_back(scale_x * w->scales.data<float>()[i]);
+  const bool by_channel = scales.size() > 1;
+  expr::Program p;  // (sum, the scales of channels?, bias?) -> sum · scale + bias
+  expr::Ref y = p.input(DType::f32);
+  const expr::Ref factors = by_channel ? p.input(DType::f32) : -1, addend = bias.valid() ? p.input(DType::f32) : -1;
+  y = p.call(expr::Fn::mul, y, by_channel ? factors : p.constant(DType::f32, scales[0]));
+  if (addend >= 0) y = p.call(expr::Fn::add, y, addend);
+  p.output(p.cast(y, g.value(node.out()).type));
+  Node fused = fused_node("Conv", {x->x, w->x, ValueId::none}, node.outputs);
+  for (const char* key : {"strides", "pads", "dilations", "kernel_shape"})
+    if (node.has(key)) fused.attrs[key] = node.attrs.at(key);
+  fused.program = std::move(p);
+  return Match{
+      in_order(g, {x->node, w->node, n}), [=](Graph& graph) {
+        Node made = fused;
+        const auto channels = static_cast<int64_t>(scales.size());
+        if (by_channel || bias.valid()) made.inputs.resize(first_operand(made), ValueId::none);
+        if (by_channel)
+          made.inputs.push_back(graph.add_constant(graph.node(n).name + "_scales", Tensor::of({channels, 1, 1}, scales)));
+        if (bias.valid()) {
+          const Tensor wide = bias.cast(DType::f32);
+          const std::vector<float> values(wide.data<float>(), wide.data<float>() + wide.size());
+          made.inputs.push_back(graph.add_constant(graph.node(n).name + "_bias", Tensor::of({wide.size(), 1, 1}, values)));
+        }
+        return replace(graph, {n}, made);
+      }};
 }
 
 }  // namespace smelt::fuse

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/cpu/parallel.h"
 #include "plan/buffers.h"
+#include "plan/concat_kernels.h"
 #include "plan/kernel_choice.h"
 #include "plan/layouts.h"
 #include "plan/strided_views.h"
@@ -89,6 +90,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);
+  if (!target.is_host) copy_parts_by_kernels(s, tuner);
   if (!target.is_host) find_alignments(s, target.block_alignment, target.caller_alignment);
   clock.end("planning");
   choose_kernels(s, *context_, buckets_, similar_, ReusableKernels(before), measure == Measure::yes);

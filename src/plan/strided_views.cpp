@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/core/strides.h"
+#include "plan/concat_kernels.h"
 #include "plan/views.h"
 
 namespace smelt::plan {
@@ -159,7 +160,7 @@ class ViewPass {
   bool follows(size_t reader, TensorIndex t, Change& c) {
     const Step& step = s_.steps[reader];
     if (step.kind == StepKind::dynamic || step.kind == StepKind::control || step.kind == StepKind::copy) return false;
-    if (step.kind == StepKind::concat) return s_.tensor(t).strides.empty();
+    if (step.kind == StepKind::concat) return s_.tensor(t).strides.empty() || copies_by_kernels(s_, step, tuner_);
     if (step.kind == StepKind::kernel && (movers_copy_ || !(step.inputs[0] == t && moves(step))))
       return has_rows(t) || step.node->op.starts_with("Reduce");  // which go along whatever lies side by side
     return forwards(reader, c);

@@ -132,6 +132,21 @@ TEST_F(GpuViews, heads_are_cut_from_one_projection_and_merged_without_a_copy) {
   EXPECT_EQ(launched(attention_block(DType::f16)), (std::vector<std::string>{"MatMul", "ai.smelt.Attention", "MatMul"}));
 }
 
+TEST_F(GpuViews, what_a_cache_held_is_copied_by_a_kernel_and_what_comes_is_written_in_its_place) {
+  Builder b;
+  const ValueId past = b.input("past", to_sym({2, 4, 64, 32}), DType::f16), x = b.input("x", to_sym({2, 4, 1, 32}), DType::f16);
+  const ValueId fresh = b.node("fresh", "Tanh", {x}, to_sym({2, 4, 1, 32}), DType::f16);
+  b.output(b.node("present", "Concat", {past, fresh}, to_sym({2, 4, 65, 32}), DType::f16, {{"axis", int64_t{2}}}));
+  EXPECT_EQ(launched(std::move(b.g)), (std::vector<std::string>{"Tanh", "ai.smelt.Reorder"}));
+}
+
+TEST_F(GpuViews, what_lies_in_one_run_of_memory_is_left_to_the_driver) {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({4, 64})), y = b.input("y", to_sym({4, 64}));
+  b.output(b.node("both", "Concat", {x, y}, to_sym({8, 64}), DType::f32, {{"axis", int64_t{0}}}));
+  EXPECT_EQ(launched(std::move(b.g)), (std::vector<std::string>{"Concat"}));
+}
+
 TEST_F(GpuViews, a_transformer_block_between_convolutions_converts_no_layout) {
   // As in a diffusion model: pixels of a channels-last image are rows of tokens as they lie.
   constexpr int64_t channels = 64, side = 16;

@@ -73,8 +73,8 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
 
   const Shape dense = smelt::strides(extents_);
   rows_ = integer::RowProgram::match(p);
-  const bool tiny = extents_.size() > 1 && extents_.back() < 8;
-  for (size_t i = 0; i < inputs_; ++i)
+  const bool repeats = rows_ && rows_->takes_repeated(), tiny = extents_.size() > 1 && extents_.back() < 8;
+  for (size_t i = 0; i < inputs_ && !repeats; ++i)
     if (tiny || strides_[i].back() != 1) rows_.reset();
   any_booleans_ = rows_ ? std::vector<bool>(inputs_, false) : reads_any_booleans(p);
   bool all_repeat = true;
@@ -82,8 +82,10 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
     periods_.push_back(period(extents_, strides_[i]));
     all_repeat &= periods_[i] == count_ || (periods_[i] > 0 && periods_[i] <= most_repeated);
   }
-  gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
+  gathers_ = (!rows_ || repeats) && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
              strides_[inputs_] == dense;
+  for (size_t i = 0; i < inputs_ && repeats && !gathers_; ++i)
+    if (strides_[i].back() != 0 && strides_[i].back() != 1) rows_.reset();
   evaluator_.emplace(p, simd::widest(), gathers_ ? count_ : extents_.back());
   // A block is a whole number of the longest period that fits: those of the last axes divide each other.
   int64_t longest = 1;
@@ -197,7 +199,10 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
       }
     }
     for (size_t o = 0; o < outputs.size(); ++o) results[o] = static_cast<char*>(outputs[o]) + begin * bytes_[inputs_ + o];
-    evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
+    if (rows_)
+      rows_->run(n, {operands, inputs_}, results[0]);
+    else
+      evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
   }
 }
 

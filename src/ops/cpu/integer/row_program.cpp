@@ -1,5 +1,9 @@
 #include "ops/cpu/integer/row_program.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 namespace smelt::ops::integer {
 namespace {
 
@@ -19,6 +23,32 @@ bool has_fast_loops(const Program& p) {
   return p.operations() <= most;
 }
 
+/// What `r` dequantizes, an input; nothing where it does not, or where its numbers may be above 2^9 or products leave the range of
+/// normal floats.
+std::optional<std::pair<size_t, Combination::Side>> side_of(const Program& p, Ref r) {
+  constexpr int32_t most = 255;
+  const auto d = as_dequantize_step(p, r);
+  if (!d || at(p, d->q).fn != Fn::input || d->zero < -most || d->zero > most) return std::nullopt;
+  if (const float size = std::abs(d->scale); !(size >= 1e-15f && size <= 1e15f)) return std::nullopt;
+  return std::pair(static_cast<size_t>(at(p, d->q).index), Combination::Side{d->zero, d->scale, p.type(d->q) == DType::i8});
+}
+
+std::optional<Combination> as_combination(const Program& p, const QuantizeStep& q, size_t* inputs) {
+  const bool clipped = at(p, q.x).fn == Fn::relu;  // numbers below 0 become 0, and these the zero point
+  const Ref x = clipped ? at(p, q.x).args[0] : q.x;
+  const Instruction& i = at(p, x);
+  if ((i.fn != Fn::add && i.fn != Fn::mul) || i.type != DType::f32) return std::nullopt;
+  const auto a = side_of(p, i.args[0]), b = side_of(p, i.args[1]);
+  if (!a || !b) return std::nullopt;
+  inputs[0] = a->first, inputs[1] = b->first;
+  Combination c;
+  c.sides[0] = a->second, c.sides[1] = b->second;
+  c.multiplies = i.fn == Fn::mul;
+  c.divisor = q.divisor, c.zero = q.zero;
+  c.low = clipped ? std::max(q.low, 0.0f) : q.low, c.high = q.high;
+  return c.low <= c.high ? std::optional(c) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<RowProgram> RowProgram::match(const Program& p) {
@@ -32,7 +62,15 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
     }
   }
   const auto q = as_quantize_step(p, out);
-  if (!q || at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
+  if (!q) return std::nullopt;
+  size_t inputs[2];
+  if (const auto c = as_combination(p, *q, inputs)) {
+    m.combines_ = true;
+    m.combination_ = *c;
+    m.input_ = inputs[0], m.second_ = inputs[1];
+    return m;
+  }
+  if (at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
   m.quantizes_ = true;
   m.input_ = static_cast<size_t>(at(p, q->x).index);
   m.row_.divisor = q->divisor;
@@ -45,6 +83,11 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
 void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* output) const {
   const RowFunctions& rows = avx2::integer_rows();
   uint8_t* bytes = static_cast<uint8_t*>(output);
+  if (combines_) {
+    const auto row = [&](size_t i) { return CombinedRow{static_cast<const uint8_t*>(inputs[i].data), inputs[i].stride == 0}; };
+    const auto combine = simd::widest() == simd::Isa::avx512 ? avx512::combine : avx2::combine;
+    return combine(combination_, row(input_), row(second_), n, bytes);
+  }
   if (quantizes_) return rows.quantize(row_, static_cast<const float*>(inputs[input_].data), n, bytes);
   rows.look_up(bytes, static_cast<const uint8_t*>(inputs[0].data), n, table_.data());
 }

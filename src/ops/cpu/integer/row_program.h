@@ -8,6 +8,7 @@
 
 #include "expr/cpu.h"
 #include "ops/cpu/integer/program.h"
+#include "ops/cpu/integer/simd/combine.h"
 #include "ops/cpu/integer/simd/rows.h"
 
 namespace smelt::ops::integer {
@@ -15,16 +16,20 @@ namespace smelt::ops::integer {
 /// A program of one output over contiguous operands; the result is that of the program, bit for bit.
 class RowProgram {
  public:
-  /// Nothing when the program is none of: bytes to bytes that depend on them alone; quantized f32. Nothing either where this CPU has no
+  /// Nothing when the program is none of: bytes to bytes that depend on them alone; quantized f32; the quantized sum or product of two
+  /// dequantized tensors of bytes, and its Relu. Nothing either where this CPU has no
   /// AVX2.
   static std::optional<RowProgram> match(const expr::Program& p);
 
+  /// Whether an input may be one element for all of a run.
+  bool takes_repeated() const { return combines_; }
   void run(int64_t n, std::span<const expr::Operand> inputs, void* output) const;
 
  private:
   std::array<uint8_t, 256> table_{};
-  bool quantizes_ = false;
-  size_t input_ = 0;
+  bool quantizes_ = false, combines_ = false;
+  size_t input_ = 0, second_ = 0;
+  Combination combination_;
   Requantization row_;
 };
 

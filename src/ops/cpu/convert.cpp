@@ -52,6 +52,12 @@ ConvertToF32::ConvertToF32(const BoundTensor& from, int threads) : type_(from.ty
   step_ = steps.back();
   extents.pop_back();
   steps.pop_back();
+  constexpr int64_t long_enough = 1024;  // of a row: what calls take is nothing beside it, and threads share the others
+  while (!extents.empty() && row_ < long_enough && steps.back() == row_ * step_) {
+    row_ *= extents.back();
+    extents.pop_back();
+    steps.pop_back();
+  }
   count_ = row_ == 0 ? 0 : elements(extents);
   rows_ = igemm::RowMap(extents, steps);
   threads_ = useful_threads(threads, count_ * row_);

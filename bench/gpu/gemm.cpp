@@ -140,6 +140,7 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
   const ops::matmul::CudaProblem& p = *found;
   std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(p, *gpu());
   const double guess = ops::matmul::cuda_estimate_us(p, configs.at(0), *gpu());
+  for (const auto& c : ops::matmul::streamed_configs(p, *gpu())) configs.push_back(c);
   std::erase_if(configs, [&](const auto& c) { return ops::matmul::cuda_estimate_us(p, c, *gpu()) > 2 * guess; });
   struct Row {
     double guessed;

@@ -256,6 +256,46 @@ TEST(GpuGemm, splits_give_the_same_bits_whichever_block_comes_last) {
   }
 }
 
+TEST(GpuGemm, streams_share_the_last_tiles_by_steps_of_k_and_give_the_same_bits) {
+  // Tiles of 16 x 64 and 64 x 64, some with a block each or none; streams of whole tiles, of parts of two, of a step each.
+  const CudaConfig narrow{CudaConfig::Unit::tensor, 16, 64, 64, 1, 4, 4, false, 1},
+      wide{CudaConfig::Unit::tensor, 64, 64, 64, 2, 2, 4, true, 1}, fma{CudaConfig::Unit::fma, 64, 64, 32, 16, 16, 2, false, 1};
+  struct Case {
+    CudaConfig config;
+    Gemm product;
+    int64_t tiles, steps;
+  };
+  const Case cases[] = {
+      {narrow, {.a = {5, 64 * 29 + 8}, .b = {64 * 29 + 8, 200}}, 4, 30},
+      {narrow, {.a = {40, 456}, .b = {456, 200}}, 12, 8},
+      {wide, {.type = DType::bf16, .a = {2, 90, 1040}, .b = {2, 1040, 72}}, 8, 17},
+      {wide, {.a = {130, 640}, .b = {640, 330}}, 18, 10},
+      {fma, {.type = DType::f32, .a = {130, 328}, .b = {328, 200}}, 12, 11},
+  };
+  for (const Case& of : cases)
+    for (const int64_t streamed : {int64_t{1}, int64_t{3}, of.tiles})
+      for (const int64_t streams : {streamed, streamed + 1, 2 * streamed + 1, streamed * of.steps - 1, streamed * of.steps}) {
+        CudaConfig c = of.config;
+        c.streamed = streamed, c.streams = streams;
+        expect_config(c, of.product);  // run_on_gpu compares two runs bit for bit
+      }
+}
+
+TEST(GpuGemm, streams_are_candidates_where_the_last_round_is_ragged) {
+  const int64_t k = 520, n = 64 * (test_gpu()->info.multiprocessors + 9);
+  Trial t = trial({.a = {520, k}, .b = {k, n}});
+  t.bound.node = &t.node;
+  const auto found = matmul::cuda_problem(t.bound);
+  const auto streamed = matmul::streamed_configs(*found, *test_gpu());
+  ASSERT_FALSE(streamed.empty());
+  const Tensor want = evaluate(t.node, t.inputs)[0];
+  for (const Candidate& c : offer(t.bound, gpu_machine()).candidates) {
+    if (c.config.find("stream") == c.config.npos) continue;
+    SCOPED_TRACE(c.config);
+    EXPECT_LE(error(run_on_gpu(t, c)[0], want), tolerance(DType::f16, k));
+  }
+}
+
 TEST(GpuGemm, operands_that_begin_anywhere_and_lie_apart) {
   for (const int64_t alignment : {16, 8, 4, 2}) {
     Trial t = trial({.a = {50, 64}, .b = {64, 80}});

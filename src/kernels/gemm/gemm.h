@@ -9,13 +9,13 @@ namespace smelt::kernels {
 template <class A, class B, class Sum> struct GemmArgs {
   const A* a;                            // [batches…, M, K]
   const B* b;                            // [batches…, K, N]
-  Sum* partial;                          // (tile, split, TileM, TileN), where K is split
+  Sum* partial;                          // (tile, split, TileM, TileN), where K is split; streamed: (block, 2, TileM, TileN)
   u32* arrived;                          // (tile), 0 between launches
   const i32* b_zeros;                    // [N], zero points of b's columns, where the tile has row_sums
   i64 a_row, a_k, b_k, b_column;         // elements from one to the next
   u32 m, n, k;
   u32 tiles_m, tiles_n;
-  u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits
+  u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits. Streamed: tiles of a block each
 };
 static_assert(sizeof(GemmArgs<void, void, void>) == 96);
 

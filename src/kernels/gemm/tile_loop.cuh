@@ -1,7 +1,7 @@
 // The main loop and the end of products whose operands are copied to shared memory tile by tile; a may be a matrix or an image.
 //
-// Tile is a TensorTile or a FloatTile. K may be split over blockIdx.y: blocks then write their sums to a workspace, and the last
-// block to arrive at a tile adds them in the order of the splits. The same inputs give the same bits.
+// Tile is a TensorTile or a FloatTile. K may be split: blocks then write their sums to a workspace, and the last block to arrive at
+// a tile adds them in the order of their parts of K. The same inputs give the same bits, and no block waits for another.
 #pragma once
 
 #include "common/copy_ring.cuh"
@@ -33,8 +33,40 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
   ring.drain();
 }
 
+/// Part `mine` of a tile's `count`: writes the sums to part(mine), and the last block to arrive calls finish() with the sums of all
+/// parts, added in their order. part(i): (TileM, TileN) of the workspace. arrived: the tile's counter, 0 between launches.
+template <class Tile, class Part, class F>
+__device__ __forceinline__ void finish_parts(const Tile& sums, char* shared, int rows, int columns, u32 mine, u32 count, u32* arrived,
+                                             Part&& part, F&& finish) {
+  using Sum = typename Tile::Sum;
+  using Four = Vector<Sum, 4>;
+  Sum* own = part(mine);
+  sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
+    if (r < rows && c < columns) *reinterpret_cast<Four*>(own + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
+  });
+  __threadfence();
+  Tile::synchronize();
+  u32* last = reinterpret_cast<u32*>(shared);
+  if (threadIdx.x == 0) *last = atomicInc(arrived, count - 1) == count - 1;
+  Tile::synchronize();
+  if (!*last) return;
+  __threadfence();
+  for (int q = threadIdx.x; q < Tile::tile_m * Tile::tile_n / 4; q += Tile::threads) {
+    const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
+    if (r >= rows || c >= columns) continue;
+    Four sum = {};                                                          // (4) of a row
+#pragma unroll 4
+    for (u32 s = 0; s < count; ++s) {
+      const Four x = past_l1(reinterpret_cast<const Four*>(part(s) + r * Tile::tile_n + c));
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum.at[e] += x.at[e];
+    }
+    finish(r, c, sum.at);
+  }
+}
+
 /// Calls finish(row, column, values) for the tile's first `rows` rows and `columns` columns, four neighbouring columns at a time.
-/// `values` are the sums; where K is split, the sums of all splits, and only the last block to arrive calls.
+/// `values` are the sums; where K is split over blockIdx.y, the sums of all splits, and only the last block to arrive calls.
 ///
 ///   partial    (tile, split, TileM, TileN)
 ///   arrived    (tile), 0 between launches
@@ -42,7 +74,6 @@ template <bool Split, class Tile, class F>
 __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns,
                                             typename Tile::Sum* partial, u32* arrived, F&& finish) {
   using Sum = typename Tile::Sum;
-  using Four = Vector<Sum, 4>;
   if constexpr (!Split) {
     sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
       if (r < rows && c < columns) finish(r, c, v);
@@ -50,28 +81,7 @@ __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int 
   } else {
     constexpr i64 area = Tile::tile_m * Tile::tile_n;
     Sum* parts = partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;                       // (split, TileM, TileN)
-    sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
-      if (r < rows && c < columns)
-        *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
-    });
-    __threadfence();
-    Tile::synchronize();
-    u32* last = reinterpret_cast<u32*>(shared);
-    if (threadIdx.x == 0) *last = atomicInc(arrived + blockIdx.x, gridDim.y - 1) == gridDim.y - 1;
-    Tile::synchronize();
-    if (!*last) return;
-    __threadfence();
-    for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {
-      const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
-      if (r >= rows || c >= columns) continue;
-      Four sum = {};                                                        // (4) of a row
-#pragma unroll 4
-      for (u32 s = 0; s < gridDim.y; ++s) {
-        const Four part = past_l1(reinterpret_cast<const Four*>(parts + s * area + r * Tile::tile_n + c));
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum.at[e] += part.at[e];
-      }
-      finish(r, c, sum.at);
-    }
+    finish_parts(sums, shared, rows, columns, blockIdx.y, gridDim.y, arrived + blockIdx.x,
+                 [&](u32 split) { return parts + split * area; }, finish);
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/number.h"
@@ -46,11 +47,30 @@ bool runs(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
 
 /// Factors to split k by: 1, 2, 4, …, as long as a split has two tiles and the blocks are not more than four a multiprocessor.
 std::vector<int64_t> splits(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
-  const int64_t tiles = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), steps = divide_up(p.k, c.tile_k);
+  const int64_t tiles = c.tiles(p), steps = divide_up(p.k, c.tile_k);
   std::vector<int64_t> factors{1};
   for (const int64_t f : {2, 3, 4, 6, 8, 12, 16, 24, 32})
     if (steps >= 2 * f && tiles * f <= 4 * std::max(1, gpu.info.multiprocessors)) factors.push_back(f);
   return factors;
+}
+
+/// Blocks that a multiprocessor holds at once, registers guessed by the sums: FloatTile has two of each.
+int64_t blocks_at_once(const CudaConfig& c, int64_t element, const device::cuda::DeviceInfo& i) {
+  const int64_t registers = (c.unit == Unit::fma ? 2 : 1) * c.tile_m * c.tile_n / c.threads() + 64;
+  return std::max<int64_t>(
+      1, std::min({i.shared_per_multiprocessor / (c.shared_bytes(element) + i.reserved_shared_per_block),
+                   i.registers_per_multiprocessor / (registers * c.threads()), i.threads_per_multiprocessor / c.threads()}));
+}
+
+/// The config with the last round's tiles dealt out to as many blocks as run at once, each with two steps of K at least. Nothing
+/// where there is one round, which K's splits are for, or where the last one is nearly full.
+std::optional<CudaConfig> with_streams(const CudaProblem& p, CudaConfig c, const Gpu& gpu) {
+  const int64_t at_once = blocks_at_once(c, bytes(p.type, 1), gpu.info) * std::max(1, gpu.info.multiprocessors);
+  const int64_t tiles = c.tiles(p), steps = divide_up(p.k, c.tile_k);
+  c.splits = 1, c.streamed = tiles % at_once;
+  c.streams = std::min(at_once, c.streamed * steps / 2);
+  if (tiles < at_once || c.streamed == 0 || 10 * c.streamed > 9 * at_once || c.streams <= c.streamed) return std::nullopt;
+  return c;
 }
 
 /// Floating-point operations of one multiprocessor in a clock: by mma.sync in f16 (on Hopper that reaches some two thirds of what
@@ -59,6 +79,15 @@ double flops_a_clock(const device::cuda::DeviceInfo& i, Unit unit, int64_t eleme
   if (unit == Unit::fma) return i.major == 7 || (i.major == 8 && i.minor == 0) ? 128 : 256;
   const double f16 = i.major == 9 ? 2700 : i.major == 10 ? 2700 : i.major == 8 && i.minor == 0 ? 2048 : 1024;
   return unit == Unit::tf32 ? f16 / 2 : element == 1 ? 2 * f16 : f16;
+}
+
+/// The best guess first.
+void rank(const CudaProblem& p, const Gpu& gpu, std::vector<CudaConfig>& configs) {
+  std::vector<std::pair<double, CudaConfig>> ranked;
+  for (const CudaConfig& c : configs) ranked.emplace_back(cuda_estimate_us(p, c, gpu), c);
+  std::ranges::stable_sort(ranked, {}, &std::pair<double, CudaConfig>::first);
+  configs.clear();
+  for (auto& [us, c] : ranked) configs.push_back(c);
 }
 
 }  // namespace
@@ -70,25 +99,22 @@ int64_t CudaConfig::shared_bytes(int64_t element) const {
   return std::max(ring, exchange);
 }
 
+int64_t CudaConfig::tiles(const CudaProblem& p) const { return divide_up(p.m, tile_m) * divide_up(p.n, tile_n) * p.batches(); }
+
 std::string CudaConfig::print() const {
-  return fmt::format("{}{}x{}x{} {}x{} s{}{} k{}",
+  return fmt::format("{}{}x{}x{} {}x{} s{}{} {}",
                      unit == Unit::fma    ? "fma "
                      : unit == Unit::tf32 ? "tf32 "
                                           : "",
-                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, ahead ? "a" : "", splits);
+                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, ahead ? "a" : "",
+                     streams > 0 ? fmt::format("stream {}:{}", streamed, streams) : fmt::format("k{}", splits));
 }
 
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
   const device::cuda::DeviceInfo& i = gpu.info;
   const int64_t element = bytes(p.type, 1), multiprocessors = std::max(1, i.multiprocessors);
-  const int64_t tiles = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), blocks = tiles * c.splits;
-  const int64_t k = divide_up(divide_up(p.k, c.tile_k), c.splits) * c.tile_k;
-  // Blocks that a multiprocessor holds at once, registers guessed by the sums: FloatTile has two of each.
-  const int64_t registers = (c.unit == Unit::fma ? 2 : 1) * c.tile_m * c.tile_n / c.threads() + 64;
-  const int64_t resident = std::max<int64_t>(
-      1, std::min({i.shared_per_multiprocessor / (c.shared_bytes(element) + i.reserved_shared_per_block),
-                   i.registers_per_multiprocessor / (registers * c.threads()), i.threads_per_multiprocessor / c.threads()}));
-  const int64_t each = divide_up(blocks, multiprocessors), together = std::min(resident, each);
+  const int64_t blocks = c.tiles(p) * c.splits, k = divide_up(divide_up(p.k, c.tile_k), c.splits) * c.tile_k;
+  const int64_t each = divide_up(blocks, multiprocessors), together = std::min(blocks_at_once(c, element, i), each);
   // What an instruction brings: fragments of small warps' tiles are loaded more often; few warps do not fill the pipes.
   const int64_t rows = c.tile_m / c.warps_m, columns = c.tile_n / c.warps_n;
   const auto warp_m = static_cast<double>(rows), warp_n = static_cast<double>(columns);
@@ -96,8 +122,9 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
       c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
   const double warps = static_cast<double>(together * c.threads()) / 32, filled = std::min(1.0, warps / 8);
   const double rate = flops_a_clock(i, c.unit, element) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.85;
-  const double compute =
-      static_cast<double>(each) * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
+  const double rounds =
+      c.streams > 0 ? static_cast<double>(blocks) / static_cast<double>(multiprocessors) : static_cast<double>(each);
+  const double compute = rounds * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
   // Memory: as fast as the bytes that are on their way allow, a microsecond each.
   const double active = static_cast<double>(std::min(blocks, multiprocessors));
   const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92;
@@ -107,9 +134,11 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const double from_l2 =
       static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);
   double us = 3.5 + std::max({compute, memory, from_l2});
-  if (c.splits > 1)
-    us += 1.0 +
-          2.0 * static_cast<double>(blocks) * 4 * static_cast<double>(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) +
+  // Parts go through memory twice; a streaming block has some of two tiles.
+  const double parts = static_cast<double>(c.streams > 0 ? 2 * c.streams : blocks);
+  if (c.streams > 0) us += 2.0;
+  if (c.splits > 1 || c.streams > 0)
+    us += 1.0 + 2.0 * parts * 4 * static_cast<double>(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) +
           0.05 * static_cast<double>(c.splits);
   return us;
 }
@@ -134,11 +163,18 @@ Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gp
   if (found.empty()) add(Unit::fma, fma_shapes);
   if (found.empty())
     return refuse(Reason::wrong_machine, "no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
-  std::vector<std::pair<double, CudaConfig>> ranked;
-  for (const CudaConfig& c : found) ranked.emplace_back(cuda_estimate_us(p, c, gpu), c);
-  std::ranges::stable_sort(ranked, {}, &std::pair<double, CudaConfig>::first);
-  found.clear();
-  for (auto& [us, c] : ranked) found.push_back(c);
+  rank(p, gpu, found);
+  return found;
+}
+
+std::vector<CudaConfig> streamed_configs(const CudaProblem& p, const Gpu& gpu) {
+  const Result<std::vector<CudaConfig>> all = cuda_configs(p, gpu);
+  std::vector<CudaConfig> found;
+  if (!all) return found;
+  for (const CudaConfig& c : *all)
+    if (c.splits == 1)
+      if (const auto streamed = with_streams(p, c, gpu)) found.push_back(*streamed);
+  rank(p, gpu, found);
   return found;
 }
 

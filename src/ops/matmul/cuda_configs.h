@@ -21,10 +21,15 @@ struct CudaConfig {
   int64_t stages = 0;
   bool ahead = false;  // tensor, tf32: fragments load across the barrier between stages
   int64_t splits = 1;  // of k
+  // Stream-K: the last `streamed` tiles are dealt out by steps of K to `streams` blocks, at least as many; 0: each tile has a block.
+  int64_t streamed = 0, streams = 0;
 
   int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
   int64_t shared_bytes(int64_t element) const;
-  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead), splits; "fma" or "tf32" before it.
+  /// Of all batches.
+  int64_t tiles(const CudaProblem& p) const;
+  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead), splits, or "stream 9:132", 9 tiles that 132 blocks share; "fma"
+  /// or "tf32" before it.
   std::string print() const;
   bool operator==(const CudaConfig&) const = default;
 };
@@ -38,5 +43,7 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
 
 /// What can run here, the best guess first; at least one, or why nothing can.
 Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gpu);
+/// The same with streams, where the last round of blocks leaves some idle.
+std::vector<CudaConfig> streamed_configs(const CudaProblem& p, const Gpu& gpu);
 
 }  // namespace smelt::ops::matmul

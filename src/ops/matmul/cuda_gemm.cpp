@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "expr/cuda.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_configs.h"
@@ -18,7 +19,7 @@ std::string source_of(const CudaProblem& p, const CudaConfig& c) {
   const Views batches = p.batch_views();
   const KernelEntry gemm{"gemm", "Tile::threads",
                          fmt::format("BatchedGemmArgs<Tile::A, Tile::B, Tile::Sum, {}>", batches.extents.size()),
-                         fmt::format("gemm_block<Tile, {}>", c.splits > 1)};
+                         c.streams > 0 ? "gemm_streamed<Tile>" : fmt::format("gemm_block<Tile, {}>", c.splits > 1)};
   return fmt::format("#include \"gemm/gemm.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
                      tile_type(p, c), c.shared_bytes(bytes(p.type, 1))) +
          p.epilogue.source(gemm, sizeof(Args) + WalkArgument(batches, 1).size());
@@ -28,7 +29,7 @@ std::string source_of(const CudaProblem& p, const CudaConfig& c) {
 Args arguments(const CudaProblem& p, const CudaConfig& c) {
   const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
   Args args = p.gemm_args(c.tile_m, c.tile_n);
-  args.split_k = static_cast<uint32_t>((steps + c.splits - 1) / c.splits * c.tile_k);
+  args.split_k = static_cast<uint32_t>(c.streams > 0 ? c.tiles(p) - c.streamed : (steps + c.splits - 1) / c.splits * c.tile_k);
   return args;
 }
 
@@ -37,9 +38,7 @@ class CudaProduct final : public CompiledKernel {
   CudaProduct(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), options_of(p)}, "gemm"),
         epilogue_(p.epilogue),
-        tiles_m_((p.m + c.tile_m - 1) / c.tile_m),
-        tiles_n_((p.n + c.tile_n - 1) / c.tile_n),
-        blocks_(tiles_m_ * tiles_n_ * p.batches()),
+        blocks_(c.tiles(p) - c.streamed + c.streams),
         // A split that would begin beyond K is none.
         splits_(c.splits == 1 ? 1 : split_count(p, c)),
         shape_{.grid = {blocks_, splits_, 1},
@@ -48,8 +47,14 @@ class CudaProduct final : public CompiledKernel {
         args_(arguments(p, c)),
         batches_(p.batch_views(), 1),
         row_sums_(p.row_sums),
-        partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
-    if (c.splits > 1) arrived_ = zeroed(gpu, blocks_ * 4, "a product's split tiles");
+        partial_bytes_((c.streams > 0  ? 2 * c.streams
+                        : c.splits > 1 ? blocks_ * splits_
+                                       : 0) *
+                       c.tile_m * c.tile_n * 4) {
+    if (c.streams > 0 && (c.splits > 1 || c.streams < c.streamed || c.streams > c.streamed * divide_up(p.k, c.tile_k)))
+      fail("{} blocks cannot share {} tiles by steps of K", c.streams, c.streamed);
+    if (const int64_t shared = c.streams > 0 ? c.streamed : c.splits > 1 ? blocks_ : 0; shared > 0)
+      arrived_ = zeroed(gpu, shared * 4, "a product's split tiles");
     if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());
   }
 
@@ -77,7 +82,7 @@ class CudaProduct final : public CompiledKernel {
   }
 
   CudaEpilogue epilogue_;
-  int64_t tiles_m_, tiles_n_, blocks_, splits_;
+  int64_t blocks_, splits_;
   device::cuda::LaunchShape shape_;
   Args args_;
   WalkArgument batches_;
@@ -103,10 +108,13 @@ std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, 
 
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make) {
   // The rest rank behind these by so much that they never won.
-  constexpr size_t most_candidates = 16;
+  constexpr size_t most_candidates = 16, most_streamed = 2;
   Result<std::vector<CudaConfig>> configs = cuda_configs(p, *gpu);
   if (!configs) return offer.refuse("cuda", configs.refusal());
   if (configs->size() > most_candidates) configs->resize(most_candidates);
+  std::vector<CudaConfig> streamed = streamed_configs(p, *gpu);
+  if (streamed.size() > most_streamed) streamed.resize(most_streamed);
+  configs->insert(configs->end(), streamed.begin(), streamed.end());
   for (const CudaConfig& c : *configs)
     offer.candidates.push_back({"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [make, c] { return make(c); }});
 }

@@ -1,6 +1,8 @@
 // How matrix products are laid out for a GPU, and which tiles they are offered: no GPU is needed.
 #include <algorithm>
+#include <set>
 
+#include "kernels/gemm/streamed.h"
 #include "ops/matmul/cuda_offer.h"
 #include "ops/tactic_check.h"
 
@@ -117,6 +119,47 @@ TEST(CudaMatMul, few_rows_of_a_deep_product_are_split) {
   EXPECT_GT(cuda_configs(problem_of(deep), *gpu)->at(0).splits, 1);
   Trial wide = product_of(DType::f16, {4096, 512}, {512, 4096}, {4096, 4096});
   EXPECT_EQ(cuda_configs(problem_of(wide), *gpu)->at(0).splits, 1);
+}
+
+TEST(CudaMatMul, streams_have_every_step_once_and_a_part_of_memory_for_each_tile) {
+  for (const uint32_t of_tile : {1u, 2u, 7u, 64u})
+    for (const uint32_t tiles : {1u, 3u, 9u, 131u})
+      for (const uint32_t blocks : {tiles, tiles + 1, 2 * tiles - 1, 132u, tiles * of_tile - 1, tiles * of_tile}) {
+        if (blocks < tiles || blocks > tiles * of_tile) continue;
+        const kernels::StreamedSteps s{uint64_t{tiles} * of_tile, blocks, of_tile};
+        EXPECT_EQ(s.begin(0), 0u);
+        EXPECT_EQ(s.begin(blocks), s.steps);
+        std::set<std::pair<uint32_t, uint32_t>> parts;  // (block, which of its two)
+        std::vector<uint32_t> arrivals(tiles, 0);
+        for (uint32_t b = 0; b < blocks; ++b) {
+          ASSERT_LT(s.begin(b), s.begin(b + 1));
+          ASSERT_LE(s.begin(b + 1) - s.begin(b), of_tile);
+          for (uint64_t step = s.begin(b); step < s.begin(b + 1); ++step) ASSERT_EQ(s.block_of(step), b);
+          for (uint64_t at = s.begin(b); at < s.begin(b + 1); at = (at / of_tile + 1) * of_tile) {
+            const auto tile = static_cast<uint32_t>(at / of_tile);
+            ASSERT_LE(s.first_block(tile), b);
+            ASSERT_GE(s.last_block(tile), b);
+            ASSERT_TRUE(parts.emplace(b, s.part(tile, b)).second);
+            ++arrivals[tile];
+          }
+        }
+        for (uint32_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(arrivals[tile], s.last_block(tile) - s.first_block(tile) + 1);
+      }
+}
+
+TEST(CudaMatMul, a_ragged_last_round_has_streams) {
+  const auto gpu = gpu_of_arch("sm_80");
+  const auto of = [&](int64_t m, int64_t n, int64_t k) {
+    Trial t = product_of(DType::f16, {m, k}, {k, n}, {m, n});
+    return streamed_configs(problem_of(t), *gpu);
+  };
+  const auto ragged = of(4096, 4096, 4096);
+  ASSERT_FALSE(ragged.empty());
+  for (const CudaConfig& c : ragged) {
+    EXPECT_GE(c.streams, c.streamed) << c.print();
+    EXPECT_EQ(c.splits, 1);
+  }
+  EXPECT_TRUE(of(16, 64, 4096).empty()) << "one round, which splits of K are for";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Tensor any_bytes(DType type, const Shape& shape, std::mt19937& random) {
 
 TEST(GpuConcat, parts_of_any_size_and_type_lie_in_their_places) {
   constexpr DType types[] = {DType::u8, DType::boolean, DType::f16, DType::bf16, DType::f32, DType::i64, DType::f64};
-  for (unsigned seed = 0; seed < 70; ++seed) {
+  for (unsigned seed = 0; seed < 28; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
     const DType type = types[seed % std::size(types)];
@@ -50,7 +50,9 @@ TEST(GpuConcat, parts_of_any_size_and_type_lie_in_their_places) {
     all[static_cast<size_t>(axis)] = extent;
     b.output(b.node("y", "Concat", parts, to_sym(all), type, {{"axis", axis}}));
     const std::vector<Tensor> want = ops::evaluate(b.g, in);
-    const auto plan = Plan::build(std::move(b.g), on_gpu());
+    Options options = on_gpu();
+    options.tuning_level = 0;
+    const auto plan = Plan::build(std::move(b.g), options);
     for (const StepInfo& s : plan->steps()) EXPECT_EQ(s.tactic, "cuda") << s.name;
     Session session(plan);
     const Tensor y = to_host(session.run(feeds).begin()->second);

@@ -80,10 +80,11 @@ std::vector<StepSlowDown> step_slow_downs(const Served& alone, const Served& tog
 std::pair<int64_t, int64_t> common_window(const std::vector<Served>& together, int64_t most_ns);
 
 /// The slow-down of each that is to be expected of what each does alone, while the others are busy: that while another process's
-/// steps keep each core busy, in proportion to the cores that the others want beyond what is there; where it was not measured, what
-/// follows from sharing cores in proportion to what each wants. Who takes turns on a core finds its caches full of what the others
-/// moved: of what a model loses more beside steps that read memory than beside busy ones it loses as much as the others move of what
-/// those read. Memory's bandwidth is shared likewise (`bytes_per_s`; 0: not known). The idea: Mars et al., Bubble-Up, 2011.
+/// steps keep each core busy, in proportion to the cores that the others want beyond what is there; where it was not measured,
+/// what follows from sharing cores in proportion to what each wants. Who takes turns on a core finds its caches full of what the
+/// others moved: of what a model loses more beside steps that read memory than beside busy ones it loses as much as the others
+/// move of what those read. Memory's bandwidth is shared likewise (`bytes_per_s`; 0: not known). The idea: Mars et al.,
+/// Bubble-Up, 2011.
 std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int cores, double bytes_per_s, double rate);
 
 }  // namespace smelt::profile

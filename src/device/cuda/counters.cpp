@@ -94,7 +94,7 @@ class Host {
   ~Host() { end(); }
   Host(const Host&) = delete;
 
-  /// False where the chip has no such metric. CUPTI's object takes nothing more once it refused a name: another one takes its place.
+  /// False where the chip has no such metric. CUPTI's object takes nothing more once it refused a name: another takes its place.
   bool add(const std::string& metric) {
     if (take(metric)) {
       taken_.push_back(metric);

@@ -182,8 +182,8 @@ def test_what_is_inside_of_a_body_counts_once(command, bodies):
         nodes, scopes = rows(shown["nodes"]), rows(shown["scopes"], "path")
         assert nodes["body_Erf"]["calls"] == pytest.approx(3) and scopes["loop"]["calls"] >= 6, file
         assert nodes["loop"]["total_cpu_us"] >= nodes["body_Erf"]["self_us"] + nodes["body_Sin"]["self_us"]
-        assert nodes["loop"]["self_us"] == pytest.approx(
-            nodes["loop"]["total_cpu_us"] - sum(n["self_us"] for name, n in nodes.items() if name.startswith("body_")), abs=1)
+        inside = sum(n["self_us"] for name, n in nodes.items() if name.startswith("body_") or name == "go_on")   # the condition's
+        assert nodes["loop"]["self_us"] == pytest.approx(nodes["loop"]["total_cpu_us"] - inside, abs=0.1)
         assert whole is None or sum(n["self_us"] for n in nodes.values()) <= whole
         assert any(path in scopes for path in ("if", "if/then", "if/else")), scopes.keys()
     both = rows(tables(command, "diff", *bodies)["scopes"], "path")
@@ -374,7 +374,7 @@ def expect_read_soon(command, *files):
         command("profile", file, "--json")
         after = os.times()
         took = after.children_user + after.children_system - before.children_user - before.children_system
-        assert took < 2 * hostile.LIMIT_S, file.name
+        assert took < 3 * hostile.LIMIT_S, file.name
 
 
 def test_ranges_that_are_all_open_at_once_are_read_soon(command, tmp_path):

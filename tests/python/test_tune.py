@@ -152,9 +152,10 @@ def test_the_drawing_has_a_line_a_tactic_and_a_point_a_candidate(command, tmp_pa
     command("tune", "gemm:f32:4x32x32:rcr:relu", "--plot", drawing, "--tuning-level", "1", "--threads", "1", "--no-cache")
     root = xml.etree.ElementTree.fromstring(pathlib.Path(drawing).read_text())
     tag = "{http://www.w3.org/2000/svg}"
-    lines = root.findall(f"{tag}polyline")
-    assert 10 in {len(line.attrib["points"].split()) for line in lines}    # M = 1, 2, 4, … 512; the roof's line has more
+    assert len(root.findall(f"{tag}polyline")) > 1
     texts = [t.text for t in root.findall(f"{tag}text")]
     assert "512" in texts and "Roofline, the candidates as points" in texts
     tips = [c.find(f"{tag}title").text for c in root.findall(f"{tag}circle")]
-    assert any(t.startswith("gemm:f32:4x32x32:rcr:relu: ") for t in tips) and any("M = 512" in t for t in tips)
+    assert any(t.startswith("gemm:f32:4x32x32:rcr:relu: ") for t in tips)
+    # Some tactic at each M; one that is estimated to lose at some of them has no point there.
+    assert {int(m) for t in tips for m in re.findall(r"M = (\d+)", t)} == {1 << i for i in range(10)}

@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 # Of the processor, for a build and a run; code with sanitizers takes some ten times as long (scripts/sanitized_tests.sh).
-LIMIT_S = 20.0 if "asan" in os.environ.get("LD_PRELOAD", "") else 2.0
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+LIMIT_S = 20.0 if SANITIZED else 2.0
 
 
 def array(name, values):

@@ -16,26 +16,14 @@ namespace smelt::ops::conv {
 namespace {
 
 using Config = matmul::CudaConfig;
-using Args = kernels::ImplicitArgs<void, void, ImplicitProblem::most_segments>;
 
 constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes four registers
-
-/// The product that a convolution is, for what chooses its tiles: K in whole tiles of `tile`.
-matmul::CudaProblem product_of(const GpuRequest& r, const ImplicitProblem& p, int64_t tile) {
-  matmul::CudaProblem product{{p.pixels(), p.m, p.k(tile), {p.batches}, {}, {}}, p.type, p.type, implicit_epilogue(r, p), {}};
-  product.a.vec = p.vec;
-  product.b.vec = 16 / bytes(p.type, 1);
-  product.a.batch = {0};
-  product.b.batch = {1};
-  for (const Input& x : r.problem.x) product.image_bytes += static_cast<double>(bytes(p.type, elements(x.shape)));
-  return product;
-}
 
 std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& c) {
   const KernelEntry conv{"conv", "Tile::threads", fmt::format("ImplicitArgs<Tile::A, Tile::Sum, {}>", p.segments.size()),
                          fmt::format("implicit_conv<Tile, {}, {}>", p.vec, c.splits > 1)};
   return fmt::format("#include \"conv/implicit.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
-                     matmul::tile_type(product_of(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
+                     matmul::tile_type(implicit_product(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
          implicit_epilogue(r, p).source(conv, kernels::implicit_bytes(static_cast<int>(p.segments.size())));
 }
 
@@ -47,7 +35,7 @@ class ImplicitKernel final : public CompiledKernel {
         at_(r.at),
         segments_(p.segments.size()),
         image_bytes_(device_aligned(p.padded_bytes())),
-        args_(arguments(p, c)) {
+        args_(implicit_arguments(p, c)) {
     if (p.padded) pad_ = padding_kernel(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
     const int64_t blocks = tiles * p.batches;
@@ -83,35 +71,13 @@ class ImplicitKernel final : public CompiledKernel {
   }
 
  private:
-  /// All but the addresses.
-  static Args arguments(const ImplicitProblem& p, const Config& c) {
-    Args args{};
-    const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    const int64_t k_tiles = p.k(c.tile_k) / c.tile_k;
-    for (size_t i = 0; i < p.segments.size(); ++i) {
-      args.segments[i] = p.segments[i];
-      args.segments[i].tiles = narrow((p.segments[i].channels + c.tile_k - 1) / c.tile_k);
-    }
-    args.w_row = k_tiles * c.tile_k;
-    args.w_batch = p.m * k_tiles * c.tile_k;
-    args.m = static_cast<uint32_t>(p.pixels());
-    args.n = static_cast<uint32_t>(p.m);
-    args.tiles_n = static_cast<uint32_t>((p.m + c.tile_n - 1) / c.tile_n);
-    args.tiles = static_cast<uint32_t>((p.pixels() + c.tile_m - 1) / c.tile_m) * args.tiles_n;
-    args.k_tiles = narrow(k_tiles);
-    args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
-    set_geometry(args, p);
-    std::ranges::transform(p.taps, args.taps, narrow);
-    return args;
-  }
-
   CudaEpilogue epilogue_;
   conv::Arguments at_;
   size_t segments_;
   int64_t image_bytes_, partial_bytes_ = 0;
   std::unique_ptr<Kernel> pad_;
   device::cuda::LaunchShape shape_;
-  Args args_;  // of which the first segments_ are given
+  ImplicitArguments args_;  // of which the first segments_ are given
   std::shared_ptr<device::cuda::Memory> weights_, arrived_;
 };
 
@@ -122,7 +88,7 @@ void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
   auto found = implicit_problem(*r);
   if (!found) return offer.refuse("cuda", found.refusal().at("implicit"));
   const auto p = std::make_shared<const ImplicitProblem>(*std::move(found));
-  matmul::CudaProblem product = product_of(*r, *p, 1);
+  matmul::CudaProblem product = implicit_product(*r, *p, 1);
   const auto configs = matmul::cuda_configs(product, *r->gpu);
   if (!configs) return offer.refuse("cuda", configs.refusal().at("implicit"));
   std::vector<std::pair<double, Config>> ranked;

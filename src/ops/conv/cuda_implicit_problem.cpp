@@ -143,6 +143,37 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
   return q;
 }
 
+ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::CudaConfig& c) {
+  ImplicitArguments args{};
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+  const int64_t k_tiles = p.k(c.tile_k) / c.tile_k;
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    args.segments[i] = p.segments[i];
+    args.segments[i].tiles = narrow((p.segments[i].channels + c.tile_k - 1) / c.tile_k);
+  }
+  args.w_row = k_tiles * c.tile_k;
+  args.w_batch = p.m * k_tiles * c.tile_k;
+  args.m = static_cast<uint32_t>(p.pixels());
+  args.n = static_cast<uint32_t>(p.m);
+  args.tiles_n = static_cast<uint32_t>((p.m + c.tile_n - 1) / c.tile_n);
+  args.tiles = static_cast<uint32_t>((p.pixels() + c.tile_m - 1) / c.tile_m) * args.tiles_n;
+  args.k_tiles = narrow(k_tiles);
+  args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
+  set_geometry(args, p);
+  std::ranges::transform(p.taps, args.taps, narrow);
+  return args;
+}
+
+matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile) {
+  matmul::CudaProblem product{{p.pixels(), p.m, p.k(tile), {p.batches}, {}, {}}, p.type, p.type, implicit_epilogue(r, p), {}};
+  product.a.vec = p.vec;
+  product.b.vec = 16 / bytes(p.type, 1);
+  product.a.batch = {0};
+  product.b.batch = {1};
+  for (const Input& x : r.problem.x) product.image_bytes += static_cast<double>(bytes(p.type, elements(x.shape)));
+  return product;
+}
+
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   if (!p.transposed) return r.epilogue(4);
   // y as [N, H, KH, W, KW, M]: rows N, H and W, batches KH and KW. A bias broadcasts along M.

@@ -8,6 +8,7 @@
 
 #include "kernels/conv/implicit.h"
 #include "ops/conv/cuda_request.h"
+#include "ops/matmul/cuda_configs.h"
 
 namespace smelt::ops::conv {
 
@@ -46,6 +47,14 @@ template <class Args> void set_geometry(Args& args, const ImplicitProblem& p) {
   std::ranges::transform(p.pad, args.pad, narrow);
   std::ranges::transform(p.dilation, args.dilation, narrow);
 }
+
+/// The kernel's argument of any number of segments: of fewer only the beginning is given.
+using ImplicitArguments = kernels::ImplicitArgs<void, void, ImplicitProblem::most_segments>;
+/// All of it but the addresses.
+ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::CudaConfig& c);
+
+/// The product that a convolution is, for what chooses its tiles: K in whole tiles of `tile`.
+matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile);
 
 /// The problem, or why the kernel does not take it.
 Result<ImplicitProblem> implicit_problem(const GpuRequest& r);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/abi/nvrtc.h"
+#include "device/cuda/cutlass.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/library.h"
 #include "kernels/embedded.h"
@@ -181,12 +182,22 @@ class Program {
   }
 
   void build(const Source& source, std::string_view arch, std::vector<std::string> options) {
-    // Nothing of the machine is read: no include folders, no standard headers.
+    // Nothing of the machine is read: no include folders, no standard headers. But CuTe's, where a source says so; functions of theirs
+    // say of themselves neither that they are the host's nor the device's.
     options.insert(options.begin(),
                    {fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--no-source-include"});
     // Beside a driver NVRTC 13 has a cache of its own, whose answers come without ptxas's report.
     if (opened().major >= 13) options.push_back("--no-cache");
-    options.insert(options.end(), source.options.begin(), source.options.end());
+    for (const std::string& o : source.options) {
+      if (!is_cutlass_option(o)) {
+        options.push_back(o);
+        continue;
+      }
+      const CutlassHeaders& headers = cutlass_headers();
+      if (!headers.missing.empty()) fail_unsupported("{}: {}", where_, headers.missing);
+      options.push_back("--device-as-default-execution-space");
+      for (const std::string& folder : headers.folders) options.push_back("--include-path=" + folder);
+    }
     std::vector<const char*> pointers;
     for (const std::string& o : options) pointers.push_back(o.c_str());
     const abi::NvrtcResult result = api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());

@@ -25,4 +25,11 @@ find_package(dnnl REQUIRED CONFIG PATHS ${dnnl_config_dir} NO_DEFAULT_PATH)
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('purelib') + '/nvidia/cu13')"
                 OUTPUT_VARIABLE SMELT_CUDA_WHEELS OUTPUT_STRIP_TRAILING_WHITESPACE)
 
+# CuTe's headers and CUDA's, which they include: kernels in CuTe are compiled with them at run time, and tests evaluate its layouts.
+get_filename_component(site_packages ${SMELT_CUDA_WHEELS}/../.. ABSOLUTE)
+find_path(SMELT_CUTLASS_INCLUDE cute/tensor.hpp NO_DEFAULT_PATH
+          PATHS $ENV{CUTLASS_PATH}/include ${site_packages}/cutlass_library/source/include)
+find_path(SMELT_CUDA_STANDARD_INCLUDE cuda/std/tuple NO_DEFAULT_PATH
+          PATHS $ENV{CUDA_PATH}/include/cccl ${SMELT_CUDA_WHEELS}/include/cccl /usr/local/cuda/include/cccl)
+
 include(Onnx)

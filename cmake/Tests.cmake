@@ -141,6 +141,10 @@ function(smelt_tests)
   target_link_libraries(kernel_forms PRIVATE test_support ${modules})
   smelt_replay_corpus(test_fuse)
   smelt_fakes(test_faults)
+  if(SMELT_CUTLASS_INCLUDE AND EXISTS ${SMELT_CUDA_STANDARD_INCLUDE}/../crt/host_defines.h)   # without them its test says that it is skipped
+    set_source_files_properties(${tests}/ops/cuda/cute_layouts_test.cpp PROPERTIES COMPILE_OPTIONS
+      "-isystem;${SMELT_CUTLASS_INCLUDE};-isystem;${SMELT_CUDA_STANDARD_INCLUDE};-isystem;${SMELT_CUDA_STANDARD_INCLUDE}/..")
+  endif()
   if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
     target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
   endif()

@@ -76,4 +76,12 @@ if [ $tests = yes ] && [ ! -e "$torch" ]; then
       step "torch could not be installed: going on without it (some tests use it): $(why "$log")"
   fi
 fi
+
+# CuTe's headers are for one tactic and its tests, which say where they do without.
+cute=.venv/.cute-$(cksum < scripts/requirements-cute.txt | cut -d' ' -f1)
+if [ $tests = yes ] && [ ! -e "$cute" ]; then
+  step "installing CuTe's headers into .venv (70 MB; some tests use them)"
+  install_wheels --no-deps -r scripts/requirements-cute.txt && touch "$cute" ||
+    step "CuTe's headers could not be installed: going on without them (some tests use them): $(why "$log")"
+fi
 rm -f "$log" "$log.update"

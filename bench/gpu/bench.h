@@ -134,8 +134,9 @@ void select();
 void attention(std::string_view filter);
 
 /// Convolutions of `n` images: "resnet50", "depthwise", "concatenated" (KERNELS.md's) or "concatenated_in_models"; of each tactic the `candidates` that rank first; in f16, or
-/// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp).
+/// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp). With
+/// `cute` the tactic of that name too, and what compiling a kernel of each takes.
 void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv = {},
-          const std::string& wanted = {});
+          const std::string& wanted = {}, bool cute = false);
 
 }  // namespace smelt::bench

@@ -5,9 +5,11 @@
 #include <future>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "bench.h"
 #include "ops/conv/problem.h"
+#include "ops/cuda/asked_tactics.h"
 
 namespace smelt::bench {
 namespace {
@@ -178,10 +180,26 @@ std::vector<Contender> contenders(const Bound& b, const ops::Machine& machine, s
   return all;
 }
 
+/// What compiling the first kernel of each of smelt's tactics takes, one after the other.
+void print_compile_times(const Bound& b) {
+  ops::Machine machine;
+  const auto own = std::make_shared<ops::Gpu>(*gpu());
+  machine.gpu = own;
+  std::set<std::string> met;
+  for (const ops::Candidate& c : ops::offer(b.copies[0], machine).candidates) {
+    if (c.tactic == "cudnn" || !met.insert(c.tactic).second) continue;
+    own->cubins = std::make_shared<cuda::CubinStore>();
+    c.prepare();
+    fmt::print("{} {}: {:.2f} s to compile\n", c.tactic, c.config, own->cubins->stats().seconds);
+  }
+}
+
 }  // namespace
 
-void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv, const std::string& wanted) {
+void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv, const std::string& wanted,
+          bool cute) {
   std::ofstream every(csv, std::ios::app);
+  gpu()->caches->get<ops::AskedTactics>().cute = cute;
   const std::vector<Layer> layers = layers_of(what);
   fmt::print("{:>34} {:>8} {:>8} {:>8} {:>8} {:>6}  {}\n", fmt::format("{} images, channels -> channels", name(type)), "hopper",
              "walked", "cuda", "cudnn", "ratio",
@@ -190,6 +208,7 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   int ratios = 0, won = 0;
   ops::Machine machine;
   machine.gpu = gpu();
+  if (cute) print_compile_times(Bound(layers.front(), n, 1, type, what.ends_with("_residual")));
   std::vector<Work> all;
   for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
     Work w;
@@ -241,9 +260,9 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
     const auto shown = [](const Timed& t) { return t.us < 1e29 ? t.us : 0; };
     const double ratio = theirs.us < 1e29 ? std::min(hopper.us, walked.us) / theirs.us : 0;
     if (ratio > 0) logs += std::log(ratio), ++ratios, won += ratio < 1;
-    fmt::print("{:>34} {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}; {}; {}; {}\n", b.text, shown(hopper), shown(walked),
+    fmt::print("{:>34} {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}; {}; {}; {}{}\n", b.text, shown(hopper), shown(walked),
                shown(ours), shown(theirs), ratio, hopper.name, first["hopper"], walked.name, first["walked"], ours.name,
-               theirs.name);
+               theirs.name, cute ? fmt::format("; cute {:.2f} {}", shown(best["cute"]), best["cute"].name) : "");
     std::fflush(stdout);
   }
   if (ratios > 0)

@@ -3,7 +3,7 @@
 // usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
-//        | gemm_int8 MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS]]]]]
+//        | gemm_int8 MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS [cute]]]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
     } else if (what == "conv" && argc > 2) {
       conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8,
            argc > 5 && std::string_view(argv[5]) == "i8" ? DType::i8 : DType::f16, argc > 6 ? argv[6] : "",
-           argc > 7 ? argv[7] : "");
+           argc > 7 ? argv[7] : "", argc > 8 && std::string_view(argv[8]) == "cute");
     } else if (what == "gemm" || what == "gemm_hopper") {
       const std::vector<std::string> epilogues =
           argc > 4 ? std::vector<std::string>(argv + 4, argv + argc) : std::vector<std::string>{"relu", "gelu"};
@@ -182,7 +182,7 @@ int main(int argc, char** argv) {
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | "
           "gemm_int8 MxNxK|FIRST-LAST... | attention [PART] | "
-          "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX]]]]]\n");
+          "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX [cute]]]]]]\n");
       return 2;
     }
   } catch (const Error& e) {

@@ -75,8 +75,8 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
 void add_build_options(CLI::App& app, ModelArguments& m) {
   app.add_option(
          "--tactics", m.options.tactics,
-         "Tactics to allow (+) and refuse (-), in order: +onednn,-reference. On a GPU, nondeterministic is off unless allowed "
-         "by name, and a build measures early_launch unless it is named")
+         "Tactics to allow (+) and refuse (-), in order: +onednn,-reference. On a GPU, nondeterministic and cute are off unless "
+         "allowed by name, and a build measures early_launch unless it is named")
       ->type_name("LIST");
   app.add_option("--tuning-level", m.options.tuning_level,
                  "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 all likely ones (default); 3 "

@@ -10,6 +10,7 @@
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
 #include "ops/core/tactic_names.h"
+#include "ops/cuda/asked_tactics.h"
 #include "ops/cuda/gpu.h"
 #include "plan/context.h"
 
@@ -35,6 +36,7 @@ void add_gpu(ops::Machine& machine, const Options& options, const tune::TacticFi
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
   gpu.nondeterministic = filter.asks_for(ops::nondeterministic);
+  gpu.caches->get<ops::AskedTactics>().cute = filter.asks_for(ops::cute);
   const bool has_kernels = take_kernels(embedded, gpu);
   if (!has_kernels) device::cuda::check_compiler(gpu.info.arch, gpu.info.driver);
   machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "device/cuda/ceilings.h"
 #include "device/cuda/compiler.h"
+#include "device/cuda/cutlass.h"
 #include "expr/cuda.h"
 #include "kernels/embedded.h"
 #include "support/mma_kernel.h"
@@ -20,9 +21,15 @@ class Kernels : public ::testing::Test {
 
 TEST_F(Kernels, every_header_compiles_by_itself) {
   ASSERT_FALSE(kernels::files().empty());
-  for (const kernels::File& f : kernels::files())
-    for (const char* arch : {"sm_75", "sm_80", "sm_90a"})
-      EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, arch)) << f.name << ' ' << arch;
+  for (const kernels::File& f : kernels::files()) {
+    const bool cute = std::string_view(f.name).starts_with("conv/cute");  // with headers that the machine may lack, seconds each
+    if (cute && !cutlass_headers().missing.empty()) continue;
+    for (const std::string_view arch : {"sm_75", "sm_80", "sm_90a"}) {
+      if (cute && arch != "sm_90a") continue;
+      const std::vector<std::string> options = cute ? std::vector{cutlass_option()} : std::vector<std::string>();
+      EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), options}, arch)) << f.name << ' ' << arch;
+    }
+  }
 }
 
 TEST_F(Kernels, tensor_core_products_compile_for_every_architecture) {

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "device/cuda/compiler.h"
 #include "made_up_device.h"
+#include "ops/cuda/asked_tactics.h"
 #include "ops/cuda/gpu.h"
 #include "run/platform.h"
 
@@ -54,6 +55,16 @@ TEST(Device, engines_whose_results_differ_from_run_to_run_are_let_in_by_their_ow
                                        {"+nondeterministic,-nondeterministic", false}}) {
     o.tactics = tactics;
     EXPECT_EQ(platform_for(o, {}).context->tuner.machine().gpu->nondeterministic, asked) << tactics;
+  }
+}
+
+TEST(Device, convolutions_in_cute_are_let_in_by_their_own_name) {
+  if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
+  Options o = quick();
+  o.arch = "sm_90a";
+  for (const auto& [tactics, asked] : {std::pair{"", false}, {"+all", false}, {"+cute", true}, {"+cute,-cute", false}}) {
+    o.tactics = tactics;
+    EXPECT_EQ(platform_for(o, {}).context->tuner.machine().gpu->caches->get<ops::AskedTactics>().cute, asked) << tactics;
   }
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <vector>
 
@@ -13,22 +12,13 @@
 #include "kernels/attention/hopper.h"
 #include "kernels/common/swizzle.h"
 #include "kernels/conv/walked.h"
+#include "ops/cuda/banks.h"
 #include "support/paths.h"
 
 namespace smelt::ops {
 namespace {
 
 namespace k = smelt::kernels;
-
-/// How often the busiest bank is met by accesses of `bytes` bytes at these addresses.
-int busiest(const std::vector<uint32_t>& addresses, uint32_t bytes) {
-  std::array<std::set<uint32_t>, 32> words;  // by bank: the words asked for, each served once
-  for (const uint32_t a : addresses)
-    for (uint32_t w = a / 4; w < (a + bytes) / 4; ++w) words[w % 32].insert(w);
-  size_t most = 0;
-  for (const auto& w : words) most = std::max(most, w.size());
-  return static_cast<int>(most);
-}
 
 template <int LineBytes> uint32_t place(uint32_t line, uint32_t byte) {
   return k::swizzled<LineBytes>(line, byte / 16) + byte % 16;

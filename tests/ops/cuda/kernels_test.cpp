@@ -139,6 +139,9 @@ void add_headers(std::string_view code, std::set<std::string>& headers) {
   }
 }
 
+/// Kernels of tactics that are off unless they are asked for, as the log has them; their tests are their own (cute_test.cpp).
+constexpr std::string_view off_kernels = "conv/cute.cuh CuteTile: conv\n";
+
 /// The forms reach every header of src/kernels; their kernels are the table's, to which scripts/gpu_tests.sh holds what it
 /// runs.
 void expect_every_kernel(const KernelLog& log) {
@@ -151,9 +154,12 @@ void expect_every_kernel(const KernelLog& log) {
   add_headers(device::cuda::ceiling_kernels().code, headers);  // run by tests/gpu/ceilings_test.cpp
   // In every source (ops/cuda/dependent_launch.h), and in those of products and convolutions (ops/cuda/epilogue.h).
   add_headers("#include \"common/dependent_launch.cuh\"\n#include \"pointwise/epilogue.cuh\"", headers);
+  add_headers("#include \"conv/cute.cuh\"", headers);  // off_kernels
   for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
   write_part("kernels", names);
   EXPECT_EQ(kept_part("kernels"), names) << renew;
+  write_part("off", std::string(off_kernels));
+  EXPECT_EQ(kept_part("off"), off_kernels) << renew;
 }
 
 class CudaKernels : public ::testing::TestWithParam<std::string_view> {};

@@ -22,8 +22,8 @@ struct Side {
   std::vector<Sample> trace;  // for --exportTimes
   double build_s = 0;         // seconds to build the plan: import, rewriting, tuning, packing
   BuildInfo build;
-  int64_t host_bytes = 0;  // what the side adds to the resident set: weights, arena, code
-  int64_t device_bytes = 0;
+  int64_t host_bytes = 0, device_bytes = 0;  // the plan's weights and arena, where they lie
+  void memory_of_plan(const MemoryInfo& m, bool on_gpu) { (on_gpu ? device_bytes : host_bytes) = m.weights + m.arena; }
 };
 
 struct BenchResult {

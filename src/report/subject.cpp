@@ -187,7 +187,7 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
   for (auto [side, prepared] : {std::pair{&c.bench.before, &c.before}, std::pair{&c.bench.after, &c.after}}) {
     side->build_s = prepared->build_s;
     side->build = prepared->plan->build_info();
-    side->host_bytes = prepared->plan_bytes();
+    side->memory_of_plan(prepared->execution->memory(), prepared->execution->on_gpu());
   }
   return c;
 }

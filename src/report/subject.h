@@ -25,9 +25,6 @@ struct Prepared {
   std::vector<Tensor> inputs;  // the memory that the execution is bound to
   std::unique_ptr<Execution> execution;
   double build_s = 0;  // import, rewriting, tuning and binding
-
-  /// Bytes of host memory that the side holds: packed or mapped weights and one execution's arena.
-  int64_t plan_bytes() const { return execution->memory().weights + execution->memory().arena; }
 };
 
 /// Inputs of `plan` in its order: feeds, then files, then random ones.

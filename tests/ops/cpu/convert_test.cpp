@@ -28,7 +28,9 @@ template <class T> void every_number(DType type) {
           ASSERT_TRUE(std::isnan(got)) << i;
         else
           ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << i;
-        if (to_stride == 2) ASSERT_EQ(to[static_cast<size_t>(2 * i + 1)], 7) << i;
+        if (to_stride == 2) {
+          ASSERT_EQ(to[static_cast<size_t>(2 * i + 1)], 7) << i;
+        }
       }
       EXPECT_EQ(to.back(), 7);
     }

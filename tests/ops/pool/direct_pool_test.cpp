@@ -98,7 +98,9 @@ TEST(DirectPool, windows_far_larger_than_the_image_are_the_reference_s_and_one_p
     wide.result(DType::f32, {1, 2, 1, 1});
     wide.bound.node = &wide.node;
     for (const Candidate& c : offer(wide.bound, {.threads = 1}).candidates)
-      if (c.tactic == "cpu") EXPECT_LT(c.prepare()->workspace(), 1 << 20) << op;
+      if (c.tactic == "cpu") {
+        EXPECT_LT(c.prepare()->workspace(), 1 << 20) << op;
+      }
   }
 }
 

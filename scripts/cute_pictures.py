@@ -6,10 +6,7 @@ usage: scripts/cute_pictures.py [FOLDER]     (docs where it is not given)
 A layout is a pair of a shape and a stride, numbers or tuples, which may be nested. What is drawn is what the functions below make
 of the layouts of src/kernels/conv/cute_tile.cuh and of the left operand of src/kernels/conv/cute.cuh.
 """
-import pathlib
-import sys
-
-HUES = (0, 45, 90, 135, 180, 225, 270, 315)
+from pictures import HUES, cell, label, picture, write
 
 
 def size(shape):
@@ -41,20 +38,6 @@ def image(width, channels, out, taps):
     """The left operand of a convolution of rows of `width` pixels, ((ow, oh), (channel, kw, kh)): its shape and stride."""
     row = width * channels
     return ((out[1], out[0]), (channels, taps[1], taps[0])), ((channels, row), (1, channels, row))
-
-
-def cell(x, y, width, text, fill, height=20):
-    return (f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height}" fill="{fill}" stroke="#888"/>'
-            f'<text x="{x + width / 2:g}" y="{y + height - 6:g}" text-anchor="middle">{text}</text>')
-
-
-def label(x, y, text, weight="normal"):
-    return f'<text x="{x:g}" y="{y:g}" font-weight="{weight}">{text}</text>'
-
-
-def picture(width, height, parts):
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">'
-    return "\n".join([head, *parts, "</svg>"]) + "\n"
 
 
 def text_of(layout):
@@ -134,6 +117,4 @@ def drawn():
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "docs")
-    for name, text in drawn().items():
-        (folder / name).write_text(text)
+    write(drawn())

@@ -7,24 +7,7 @@ The pipeline is worked out from the kernel's rules (src/kernels/gemm/hopper.cuh)
 multiplies a stage once it is full and frees it a step later, and may begin its tile when the group before has issued all of its.
 The swizzles are functions of an address's bits, as wgmma and tensor maps have them.
 """
-import pathlib
-import sys
-
-HUES = (0, 45, 90, 135, 180, 225, 270, 315)
-
-
-def cell(x, y, width, text, fill, height=20):
-    return (f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height}" fill="{fill}" stroke="#888"/>'
-            f'<text x="{x + width / 2:g}" y="{y + height - 6:g}" text-anchor="middle">{text}</text>')
-
-
-def label(x, y, text, weight="normal"):
-    return f'<text x="{x:g}" y="{y:g}" font-weight="{weight}">{text}</text>'
-
-
-def picture(width, height, parts):
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">'
-    return "\n".join([head, *parts, "</svg>"]) + "\n"
+from pictures import HUES, cell, label, picture, write
 
 
 def pipeline(tiles, groups, alternate, stages=4, steps=4, copy=1.0, product=1.0, end=3.0):
@@ -103,6 +86,4 @@ def drawn():
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "docs")
-    for name, text in drawn().items():
-        (folder / name).write_text(text)
+    write(drawn())

@@ -146,6 +146,18 @@ template <class F> std::vector<Prepared> all_prepared(uint32_t problems, F&& one
   return all;
 }
 
+/// The trial of its convolution, a kernel of any tile on one of so many blocks, and what it has to give.
+void prepare_random(Prepared& p, uint32_t seed, Dice& dice, std::initializer_list<int64_t> blocks) {
+  p.trial = trial(p.convolution);
+  p.trial.bound.node = &p.trial.node;
+  p.name = fmt::format("seed {}:", seed);
+  prepare(
+      p,
+      [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
+      static_cast<int>(dice.one_of(blocks)));
+  if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+}
+
 class GpuHopperConv : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -171,14 +183,7 @@ TEST_F(GpuHopperConv, agrees_on_500_random_problems) {
   auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
     Dice dice(seed);
     p.convolution = random_case(dice);
-    p.trial = trial(p.convolution);
-    p.trial.bound.node = &p.trial.node;
-    p.name = fmt::format("seed {}:", seed);
-    prepare(
-        p,
-        [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
-        static_cast<int>(dice.one_of({1, 4, 132, 132})));
-    if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+    prepare_random(p, seed, dice, {1, 4, 132, 132});
   });
   EXPECT_GE(expect(all), problems * 9 / 10);
 }
@@ -189,14 +194,7 @@ TEST_F(GpuHopperConv, rounds_floats_to_tf32) {
     Dice dice(2000 + seed);
     p.convolution = random_case(dice);
     p.convolution.type = DType::f32;
-    p.trial = trial(p.convolution);
-    p.trial.bound.node = &p.trial.node;
-    p.name = fmt::format("seed {}:", seed);
-    prepare(
-        p,
-        [&](const auto& configs) -> const HopperConfig& { return configs[static_cast<size_t>(dice.below(std::ssize(configs)))]; },
-        static_cast<int>(dice.one_of({1, 4, 132})));
-    if (p.kernel) p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+    prepare_random(p, seed, dice, {1, 4, 132});
   });
   EXPECT_GE(expect(all), problems * 9 / 10);
 }

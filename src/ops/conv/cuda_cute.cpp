@@ -49,9 +49,7 @@ class CuteKernel final : public CompiledKernel {
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = shared_bytes(c)};
     if (!r.gpu->device) return;
-    const Tensor& w = r.weight().constant;
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, c.tile_k).text(),
-                                      [&] { return implicit_weights(w, p, c.tile_k); });
+    weights_ = implicit_weights_there(r, p, c.tile_k);
     args_.w = reinterpret_cast<const void*>(weights_->address());
   }
 

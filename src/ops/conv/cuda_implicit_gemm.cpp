@@ -47,9 +47,7 @@ class ImplicitKernel final : public CompiledKernel {
               .shared_bytes = c.shared_bytes(bytes(p.type, 1))};
     if (c.splits > 1) partial_bytes_ = blocks * splits * c.tile_m * c.tile_n * 4;
     if (!r.gpu->device) return;
-    const Tensor& w = r.weight().constant;
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, c.tile_k).text(),
-                                      [&] { return implicit_weights(w, p, c.tile_k); });
+    weights_ = implicit_weights_there(r, p, c.tile_k);
     args_.w = reinterpret_cast<const void*>(weights_->address());
     if (c.splits == 1) return;
     arrived_ = zeroed(*r.gpu, blocks * 4, "a convolution's split tiles");

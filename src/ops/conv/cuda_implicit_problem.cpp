@@ -219,4 +219,9 @@ Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile)
   return to;
 }
 
+std::shared_ptr<device::cuda::Memory> implicit_weights_there(const GpuRequest& r, const ImplicitProblem& p, int64_t tile) {
+  const Tensor& w = r.weight().constant;
+  return r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, tile).text(), [&] { return implicit_weights(w, p, tile); });
+}
+
 }  // namespace smelt::ops::conv

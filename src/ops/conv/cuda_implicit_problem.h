@@ -67,5 +67,7 @@ CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
 /// The name of that form: the same where the bytes are.
 Key implicit_packing(const ImplicitProblem& p, int64_t tile);
+/// These weights in the GPU's memory, one copy for all kernels that want them so.
+std::shared_ptr<device::cuda::Memory> implicit_weights_there(const GpuRequest& r, const ImplicitProblem& p, int64_t tile);
 
 }  // namespace smelt::ops::conv

@@ -7,6 +7,7 @@ build=$1 jobs=$(jobs_for "$2")
 failed=""
 scripts/lint.sh "$build" "$jobs" || failed="$failed, lint (above)"
 step "C++ tests"
+export GTEST_BRIEF=1  # of a program that fails, only the tests that do are printed
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || failed="$failed, the C++ tests ($build/Testing/Temporary/LastTestsFailed.log)"
 step "Python tests"
 PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q -rs tests/python --build "$build" ||

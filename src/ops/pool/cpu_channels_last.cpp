@@ -132,10 +132,11 @@ const RowFunctions& row_functions(int64_t channels) {
 }
 
 void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer) {
-  constexpr double bytes_per_us = 10e3;
-  const double bytes = 4.0 * static_cast<double>(elements(p.y) * elements(p.window.kernel));
+  constexpr double bytes_per_us = 10e3, pixel_us = 8e-3;  // pixel_us: to begin one, and to find its window's
+  const double pixels = static_cast<double>(elements(p.y) / p.x[1]), window = static_cast<double>(elements(p.window.kernel));
+  const double us = pixels * (pixel_us + 4.0 * window * static_cast<double>(p.x[1]) / bytes_per_us);
   offer.candidates.push_back(
-      {"cpu", "", 1 + bytes / bytes_per_us / machine.threads, [p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
+      {"cpu", "", 1 + us / machine.threads, [p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
          return std::make_unique<PoolKernel>(p, x, y, threads);
        }});
 }

@@ -15,13 +15,14 @@
 namespace smelt::ops::pool {
 namespace {
 
-const PlaneSimd& plane_simd() {
-  if (simd::widest() == simd::Isa::avx512) return avx512::pool_planes();
+/// For lines of so many bytes: those that fill no register of 512 bits would be taken one by one.
+const PlaneSimd& plane_simd(int64_t line) {
+  if (simd::widest() == simd::Isa::avx512 && line >= 64) return avx512::pool_planes();
   return simd::best() == simd::Isa::avx2 ? avx2::pool_planes() : base::pool_planes();
 }
 
-template <class T> PlaneFold<T> plane_fold(bool max) {
-  const PlaneSimd& s = plane_simd();
+template <class T> PlaneFold<T> plane_fold(bool max, int64_t line) {
+  const PlaneSimd& s = plane_simd(line * static_cast<int64_t>(sizeof(T)));
   if constexpr (std::is_same_v<T, double>)
     return max ? s.max_f64 : s.sum_f64;
   else if constexpr (std::is_same_v<T, int8_t>)
@@ -119,7 +120,8 @@ class DirectKernel final : public Kernel {
     PlaneWindows p = windows_of(f_, h, places, top, rows, f_.from[3]);
     if (narrow_) p.to_pitch = f_.out[2];
     const T* plane = plane_below<T>(x, d, top, rows, p.pitch, own);
-    plane_fold<T>(f_.kind == Direct::max)(p, plane, result, reinterpret_cast<T*>(own + thread_bytes() - scratch_bytes_));
+    plane_fold<T>(f_.kind == Direct::max, f_.out[2])(p, plane, result,
+                                                     reinterpret_cast<T*>(own + thread_bytes() - scratch_bytes_));
     finish(result, p.to_pitch, d, h, places, reinterpret_cast<T*>(own + copied_bytes_ + folded_bytes_ + result_bytes_));
     if constexpr (std::is_same_v<T, float>) {
       for (int64_t r = 0; narrow_ && r < places; ++r)
@@ -153,7 +155,8 @@ class DirectKernel final : public Kernel {
       std::fill_n(folded, p.width, f_.kind == Direct::max ? lowest<T>() : T(0));
       return folded;
     }
-    plane_fold<T>(f_.kind == Direct::max)(p, planes, folded, reinterpret_cast<T*>(own + thread_bytes() - scratch_bytes_));
+    plane_fold<T>(f_.kind == Direct::max, p.width)(p, planes, folded,
+                                                   reinterpret_cast<T*>(own + thread_bytes() - scratch_bytes_));
     return folded;
   }
 
@@ -165,7 +168,7 @@ class DirectKernel final : public Kernel {
     if constexpr (std::is_same_v<T, float>) {
       row_simd().load(*kind_, from, nullptr, nullptr, to, f_.in[2]);
     } else if constexpr (std::is_same_v<T, int16_t>) {
-      plane_simd().keys(reinterpret_cast<const uint16_t*>(from), to, f_.in[2], infinity());
+      plane_simd(2 * f_.in[2]).keys(reinterpret_cast<const uint16_t*>(from), to, f_.in[2], infinity());
     } else {
       std::copy_n(reinterpret_cast<const T*>(from), f_.in[2], to);
     }
@@ -178,7 +181,7 @@ class DirectKernel final : public Kernel {
   template <class T> void finish(T* y, int64_t pitch, int64_t d, int64_t h, int64_t places, T* factors) const {
     const int64_t n = f_.out[2];
     if constexpr (std::is_same_v<T, int16_t>) {
-      for (int64_t r = 0; r < places; ++r) plane_simd().values(y + r * pitch, n, infinity());
+      for (int64_t r = 0; r < places; ++r) plane_simd(2 * n).values(y + r * pitch, n, infinity());
     } else if constexpr (std::is_floating_point_v<T>) {
       int64_t outer = 0;  // what the factors were made for
       for (int64_t r = 0; r < places; ++r, y += pitch) {
@@ -189,9 +192,9 @@ class DirectKernel final : public Kernel {
               factors[w] = static_cast<T>(1 / (static_cast<double>(outer) * counts_[static_cast<size_t>(w)]));
           }
           if constexpr (std::is_same_v<T, float>)
-            plane_simd().scale_f32(y, factors, n);
+            plane_simd(4 * n).scale_f32(y, factors, n);
           else
-            plane_simd().scale_f64(y, factors, n);
+            plane_simd(8 * n).scale_f64(y, factors, n);
         } else if (f_.kind == Direct::norm && f_.power == 2) {
           for (int64_t w = 0; w < n; ++w) y[w] = std::sqrt(y[w]);
         } else if (f_.kind == Direct::norm && f_.power > 2) {
@@ -225,9 +228,10 @@ void offer_direct(const BoundNode& b, const Machine& machine, Offer& offer) {
     if (f.indices) return indexed_max(f, threads);
     return std::make_unique<DirectKernel>(f, threads);
   };
-  constexpr double line_us = 15e-3;  // to begin and end a line of results: what small planes took beyond their points
+  constexpr double line_us = 35e-3;  // to begin and end a line of results: what small planes took beyond their points
   const double lines = planes * static_cast<double>(f->out[1]) * line_us;
   offer.candidates.push_back({"cpu", "direct", 1 + (planes * points * slow / 8e3 + lines) / machine.threads, make});
+  offer_small_planes(*f, machine, offer);
 }
 
 }  // namespace smelt::ops::pool

@@ -65,12 +65,13 @@ class PoolOfHalves final : public Kernel {
 }  // namespace
 
 void offer_halves(const BoundNode& node, const Problem& p, const Machine& machine, Offer& offer) {
-  constexpr double bytes_per_us = 5e3;
-  const double bytes = 2.0 * static_cast<double>(elements(p.y) * elements(p.window.kernel));
-  offer.candidates.push_back({"cpu", "", 1 + bytes / bytes_per_us / machine.threads,
-                              [p, x = node.inputs[0], y = node.outputs[0], threads = machine.threads] {
-                                return std::make_unique<PoolOfHalves>(p, x, y, threads);
-                              }});
+  constexpr double bytes_per_us = 5e3, tap_us = 8e-3;  // tap_us: to begin one
+  const double taps = static_cast<double>(elements(p.y) / p.x[1] * elements(p.window.kernel));
+  const double us = taps * (tap_us + 2.0 * static_cast<double>(p.x[1]) / bytes_per_us);
+  offer.candidates.push_back(
+      {"cpu", "", 1 + us / machine.threads, [p, x = node.inputs[0], y = node.outputs[0], threads = machine.threads] {
+         return std::make_unique<PoolOfHalves>(p, x, y, threads);
+       }});
 }
 
 }  // namespace smelt::ops::pool

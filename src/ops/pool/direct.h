@@ -31,6 +31,9 @@ Taps inside(const Form& f, size_t axis, int64_t place);
 /// Taps along an axis that a mean divides by.
 int64_t counted(const Form& f, size_t axis, int64_t place);
 
+/// "cpu", "side by side": many small planes.
+void offer_small_planes(const Form& f, const Machine& machine, Offer& offer);
+
 /// MaxPool with its indices: for forms that ask for them.
 std::unique_ptr<Kernel> indexed_max(const Form& f, int threads);
 

@@ -49,6 +49,11 @@ void offer_plain_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (b.node->op.ends_with("Pool")) pool::offer_direct(b, machine, offer);
 }
 
+/// An image of one channel is a plain one, too: its pixels are too short for the kernels of channels-last images.
+void offer_one_channel(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.inputs[0].shape[1] == 1 && !b.node->program) offer_plain_cpu(b, machine, offer);
+}
+
 void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Result<Problem> p = pool::problem(b);
   if (!p) {
@@ -59,7 +64,7 @@ void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!why && is_byte(p->type)) {
     if (const auto unknown = pool::offer_integer(b, *p, machine, offer)) return offer.refuse("cpu", *unknown);
     offer.problem = p->dequantized ? "" : pool::print(*p);  // a program's constants are part of the problem
-    return;
+    return offer_one_channel(b, machine, offer);
   }
   offer.problem = pool::print(*p);
   if (why) {
@@ -67,9 +72,13 @@ void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
     pool::offer_onednn(b, *p, machine, offer);
     return offer_plain_cpu(b, machine, offer);
   }
-  if (p->type != DType::f32) return pool::offer_halves(b, *p, machine, offer);
-  pool::offer_channels_last(b, *p, machine, offer);
-  pool::offer_onednn(b, *p, machine, offer);
+  if (p->type != DType::f32) {
+    pool::offer_halves(b, *p, machine, offer);
+  } else {
+    pool::offer_channels_last(b, *p, machine, offer);
+    pool::offer_onednn(b, *p, machine, offer);
+  }
+  offer_one_channel(b, machine, offer);
 }
 
 bool is_norm_pool(const Node& node) { return node.is("LpPool") || node.is("GlobalLpPool"); }

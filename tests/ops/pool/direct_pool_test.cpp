@@ -53,6 +53,47 @@ TEST(DirectPool, takes_one_to_three_axes_of_every_type) {
   for (DType type : {DType::i8, DType::u8}) agrees({"MaxPool", type, {2, 3, 8, 37}, window({3, 3}, {2, 2}, {1, 1, 1, 1})}, 0);
 }
 
+TEST(DirectPool, takes_many_small_planes_side_by_side) {
+  const auto is_offered = [](const Case& c, double tolerance) {
+    SCOPED_TRACE(c.op + " " + std::string(name(c.type)) + " " + to_string(c.x));
+    Trial t = trial(c);
+    if (c.op == "MaxPool" && c.type == DType::f32) t.inputs[0].data<float>()[elements(c.x) / 2] = NAN;
+    const Tensor y = expected(t);
+    t.result(y.type(), y.shape());
+    check(t, tolerance);
+    bool found = false;
+    for (const Candidate& candidate : offer(t.bound, {.threads = 1}).candidates) found |= candidate.config == "side by side";
+    EXPECT_TRUE(found);
+  };
+  for (const DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const char* op : {"MaxPool", "AveragePool"})
+      for (const int64_t channels : {1, 7, 16, 65}) {
+        const double tolerance = type == DType::f32 ? 1e-6 : type == DType::f16 ? 2e-3 : 1e-2;
+        is_offered({op, type, {9, channels, 3}, window({3}, {3}, {1, 1})}, tolerance);
+        is_offered({op, type, {8, channels, 37}, window({3}, {2}, {2, 1}, {2}, {{"ceil_mode", int64_t{1}}})}, tolerance);
+        is_offered({op, type, {10, channels, 7, 7}, window({7, 7}, {1, 1}, {0, 0, 0, 0})}, tolerance);
+        is_offered({op, type, {9, channels, 5, 13}, window({3, 2}, {2, 3}, {1, 0, 1, 1})}, tolerance);
+        is_offered({op, type, {8, channels, 4, 5, 3}, window({2, 3, 3}, {1, 2, 2}, {0, 1, 1, 1, 1, 0})}, tolerance);
+      }
+  is_offered({"AveragePool", DType::f32, {33, 3, 20}, window({3}, {3}, {1, 1}, {}, {{"count_include_pad", int64_t{1}}})}, 1e-6);
+  is_offered({"MaxPool", DType::f32, {1000, 3, 2, 2}, window({2, 2}, {2, 2}, {0, 0, 0, 0})}, 0);
+}
+
+TEST(DirectPool, takes_images_of_one_channel_whatever_their_layout_is_called) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::u8})
+    for (const Shape& x : {Shape{3, 1, 37}, Shape{3, 1, 9, 62}, Shape{9, 1, 70, 64}, Shape{2, 1, 5, 6, 7}}) {
+      if (type == DType::u8 && x.size() != 4) continue;
+      const Shape each(x.size() - 2, 1), three(x.size() - 2, 3), pads(2 * each.size(), 1);
+      Trial t = trial({"MaxPool", type, x, window(three, each, pads)});
+      t.result(type, expected(t).shape());
+      if (x.size() == 4) t.bound.inputs[0].layout = t.bound.outputs[0].layout = Layout::nhwc;
+      check(t, 0);
+      bool found = false;
+      for (const Candidate& c : offer(t.bound, {.threads = 1}).candidates) found |= c.config == "direct";
+      EXPECT_TRUE(found) << name(type) << to_string(x);
+    }
+}
+
 TEST(DirectPool, counts_padding_and_partial_windows) {
   for (int64_t counts : {0, 1})
     for (int64_t ceil : {0, 1})

@@ -111,7 +111,7 @@ TEST(PoolTactics, keep_a_nan_of_the_image) {
 TEST(PoolTactics, reorder_plain_images_and_leave_other_axes_to_the_reductions) {
   Trial plain = trial({"MaxPool", {1, 12, 6, 8}, {2, 2}, {2, 2}});
   plain.bound.inputs[0].layout = plain.bound.outputs[0].layout = Layout::plain;
-  EXPECT_EQ(check(plain, 0), (std::vector<std::string>{"cpu", "cpu"}));  // windows over plain rows; reordered
+  EXPECT_EQ(check(plain, 0), (std::vector<std::string>{"cpu", "cpu", "cpu"}));  // rows; planes side by side; reordered
   Trial channels;
   channels.node.op = "ReduceMean";
   channels.add(random_tensor(DType::f32, {1, 12, 6, 8}, 1), false);

@@ -109,6 +109,36 @@ TEST(WideGemm, of_integers_wraps) {
                                     3 * static_cast<uint64_t>(most)));
 }
 
+// Few rows read b where it lies, but for the last columns; more rows and deep products go by packed blocks.
+TEST(WideGemm, takes_rows_and_columns_around_tiles_and_blocks_however_the_operands_lie) {
+  for (const int64_t m : {1, 5, 8, 17, 25, 97})
+    for (const int64_t n : {1, 3, 9, 17, 33, 65, 300})
+      for (const int64_t k : {7, 31, 257, 513}) {
+        if (m * n * k > 1'000'000) continue;
+        const Tensor a = random_tensor(DType::i64, {m, k}, 1), b = random_tensor(DType::i64, {k, n}, 2);
+        const Tensor a_turned = random_tensor(DType::i64, {k, m}, 1), b_turned = random_tensor(DType::i64, {n, k}, 2);
+        for (const int threads : {1, 2})
+          for (const int turned : {0, 1, 2, 3}) {
+            const wide::Matrix left = turned & 1 ? wide::Matrix{a_turned.raw(), 1, m} : wide::Matrix{a.raw(), k, 1};
+            const wide::Matrix right = turned & 2 ? wide::Matrix{b_turned.raw(), 1, k} : wide::Matrix{b.raw(), n, 1};
+            const wide::Gemm gemm(wide::Type::i64, m, n, k, threads);
+            std::vector<char> memory(static_cast<size_t>(gemm.workspace()));
+            std::vector<int64_t> y(static_cast<size_t>(m * n), -1);
+            gemm.run(left, right, y.data(), n, memory.data());
+            int64_t wrong = 0;
+            for (int64_t i = 0; i < m; ++i)
+              for (int64_t j = 0; j < n; j += 1 + (n > 40 ? 5 : 0)) {
+                int64_t sum = 0;
+                for (int64_t l = 0; l < k; ++l)
+                  sum += static_cast<const int64_t*>(left.data)[i * left.row + l * left.column] *
+                         static_cast<const int64_t*>(right.data)[l * right.row + j * right.column];
+                wrong += y[static_cast<size_t>(i * n + j)] != sum;
+              }
+            EXPECT_EQ(wrong, 0) << m << "x" << n << "x" << k << " turned " << turned << " threads " << threads;
+          }
+      }
+}
+
 TEST(WideGemm, is_the_same_on_any_number_of_threads_and_of_nothing_it_is_zero) {
   constexpr int64_t m = 211, n = 130, k = 300;
   const Tensor a = random_tensor(DType::f64, {m, k}, 1), b = random_tensor(DType::f64, {k, n}, 2);

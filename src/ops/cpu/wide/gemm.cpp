@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/transpose_block.h"
 
 namespace smelt::ops::wide {
 namespace {
 
-constexpr int64_t depth = 256;           // of a block: a panel's part of it stays in the L1 cache, the rows' parts in L2
-constexpr int64_t most_rows = 96;        // of a task, whose part of `depth` columns stays in the L2 cache
-constexpr int64_t least_work = 1 << 16;  // of a task, in products
+constexpr int64_t depth = 256;           // of a block: a panel's part of it stays in the L1 cache, all of a task's in L2
+constexpr int64_t rows_at_once = 96;     // whose part of a block stays in the L2 cache
+constexpr int64_t most_rows = 384;       // of a task: what it takes to pack its panels is little beside them
+constexpr int64_t most_bytes = 1 << 19;  // of a task's panels of a block
 constexpr int64_t columns_of_few = 512;  // of y, which stay in the L1 cache while the rows of b go by
 constexpr int64_t few_products = 8;      // to an element of y: writing y is the work, row after row
 
@@ -26,11 +29,21 @@ const Table& table_of(Type type, int64_t columns) {
   const Table *broad = avx2::wide_table_512(type), *narrow = &avx2::wide_table(type);
   return broad && columns > narrow->full.columns ? *broad : *narrow;
 }
-Panel panel_of(const Table& t, int64_t columns) { return columns <= t.slim.columns ? t.slim : t.full; }
-
 /// Rows of `width` elements, from_row apart, to rows of `step`, filled up with zeros.
 template <class T>
 void copy_panel(const T* from, int64_t from_row, int64_t from_column, int64_t rows, int64_t width, T* to, int64_t step) {
+  constexpr auto whole = [](T* out, const T* in, int64_t count, int64_t apart, auto bytes) {
+    for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * (bytes() / sizeof(T)), in + k * apart, bytes());
+  };
+  if (from_column == 1 && width == step) {  // a panel's rows are one to four registers: no calls
+    switch (static_cast<size_t>(width) * sizeof(T)) {
+      case 16: return whole(to, from, rows, from_row, std::integral_constant<size_t, 16>());
+      case 32: return whole(to, from, rows, from_row, std::integral_constant<size_t, 32>());
+      case 64: return whole(to, from, rows, from_row, std::integral_constant<size_t, 64>());
+      case 128: return whole(to, from, rows, from_row, std::integral_constant<size_t, 128>());
+      default: break;
+    }
+  }
   for (int64_t k = 0; k < rows; ++k, to += step) {
     const T* row = from + k * from_row;
     if (from_column == 1)
@@ -44,8 +57,18 @@ void copy_panel(const T* from, int64_t from_row, int64_t from_column, int64_t ro
 /// Rows to columns: to[k][row], `step` apart, `rows` of them at a time.
 template <class T>
 void copy_rows(const T* from, int64_t from_row, int64_t from_column, int64_t rows, int64_t count, T* to, int64_t step) {
-  for (int64_t k = 0; k < count; ++k, to += step)
-    for (int64_t r = 0; r < rows; ++r) to[r] = from[r * from_row + k * from_column];
+  int64_t done = 0, whole = 0;  // columns, and rows of them, that go by registers
+#ifdef __SSE2__
+  constexpr int side = 16 / static_cast<int>(sizeof(T));
+  if (from_column == 1) {
+    done = count / side * side, whole = rows / side * side;
+    for (int64_t k = 0; k < done; k += side)
+      for (int64_t r = 0; r < whole; r += side)
+        transpose_block_detail::transpose_vectors<T, side>(to + k * step + r, step, from + r * from_row + k, from_row);
+  }
+#endif
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t r = k < done ? whole : 0; r < rows; ++r) to[k * step + r] = from[r * from_row + k * from_column];
 }
 
 }  // namespace
@@ -64,34 +87,55 @@ std::optional<Type> type_of(DType type) {
 int64_t bytes(Type type) { return type == Type::i32 ? 4 : 8; }
 
 Gemm::Gemm(Type type, int64_t m, int64_t n, int64_t k, int threads)
-    : type_(type), table_(&table_of(type, n)), panel_(panel_of(*table_, n)), m_(m), n_(n), k_(k), size_(bytes(type)) {
+    : type_(type), table_(&table_of(type, n)), m_(m), n_(n), k_(k), size_(bytes(type)) {
   threads_ = useful_threads(threads, m * n * k / 4);
-  const int64_t most = std::max(most_rows, least_work / std::max<int64_t>(n * std::min(k, depth), 1));
-  const int64_t wanted = std::clamp<int64_t>(divide_up(m, 4 * threads_), std::min<int64_t>(4 * table_->rows, most), most);
-  task_rows_ = divide_up(wanted, table_->rows) * table_->rows;
+  const int64_t all = std::max<int64_t>(panels(), 1), panel_bytes = std::min(depth, std::max<int64_t>(k, 1)) * width(0) * size_;
+  task_panels_ = std::clamp<int64_t>(most_bytes / panel_bytes, 1, all);
+  task_rows_ = std::min(most_rows, std::max<int64_t>(m, 1));
+  // Several tasks for each thread; rows are divided first, down to some tiles'.
+  const auto tasks = [&] { return divide_up(m_, task_rows_) * divide_up(all, task_panels_); };
+  while (threads_ > 1 && tasks() < 4 * threads_ && task_rows_ > 4 * table_->rows) task_rows_ = divide_up(task_rows_, 2);
+  while (threads_ > 1 && tasks() < 4 * threads_ && task_panels_ > 1) task_panels_ = divide_up(task_panels_, 2);
+  task_rows_ = divide_up(task_rows_, table_->rows) * table_->rows;
 }
 
-int64_t Gemm::panels_bytes() const { return aligned(divide_up(n_, panel_.columns) * panel_.columns * k_ * size_); }
-int64_t Gemm::rows_bytes() const { return packs_rows() ? aligned(task_rows_ * std::min(k_, depth) * size_) : 0; }
-int64_t Gemm::workspace() const { return panels_bytes() + threads_ * rows_bytes(); }
+/// Panels of two registers; the last of one, where that is enough.
+int64_t Gemm::panels() const { return divide_up(n_, static_cast<int64_t>(table_->full.columns)); }
+int64_t Gemm::width(int64_t p) const { return panel(p).columns; }
+const Panel& Gemm::panel(int64_t p) const {
+  return n_ - p * table_->full.columns <= table_->slim.columns ? table_->slim : table_->full;
+}
 
-void Gemm::pack(Matrix b, int64_t panel, char* to) const {
-  const int64_t columns = panel_.columns, width = std::min(columns, n_ - panel * columns);
-  const char* from = at(b.data, panel * columns * b.column, size_);
+int64_t Gemm::panels_bytes() const { return aligned(task_panels_ * table_->full.columns * std::min(k_, depth) * size_); }
+int64_t Gemm::rows_bytes() const { return aligned(std::min(task_rows_, rows_at_once) * std::min(k_, depth) * size_); }
+int64_t Gemm::workspace() const { return threads_ * (panels_bytes() + rows_bytes()); }
+
+/// Whether a few rows read b's whole panels where they lie.
+bool Gemm::reads_in_place(Matrix b) const { return b.column == 1 && m_ <= 3 * table_->rows; }
+/// Whether rows are packed for several panels, or because they are far apart by a power of two, and would share few places of a cache.
+bool Gemm::packs_rows(Matrix a) const {
+  constexpr int64_t page = 4096, few_panels = 4;
+  return panels() > few_panels || (panels() > 1 && a.row * size_ % page == 0);
+}
+
+/// `count` of b's rows from k on.
+void Gemm::pack(Matrix b, int64_t p, int64_t k, int64_t count, char* to) const {
+  const int64_t columns = width(p), first = p * table_->full.columns, used = std::min(columns, n_ - first);
+  const char* from = at(b.data, k * b.row + first * b.column, size_);
   if (size_ == 8)
-    copy_panel(reinterpret_cast<const uint64_t*>(from), b.row, b.column, k_, width, reinterpret_cast<uint64_t*>(to), columns);
+    copy_panel(reinterpret_cast<const uint64_t*>(from), b.row, b.column, count, used, reinterpret_cast<uint64_t*>(to), columns);
   else
-    copy_panel(reinterpret_cast<const uint32_t*>(from), b.row, b.column, k_, width, reinterpret_cast<uint32_t*>(to), columns);
+    copy_panel(reinterpret_cast<const uint32_t*>(from), b.row, b.column, count, used, reinterpret_cast<uint32_t*>(to), columns);
 }
 
-/// `count` columns of a part's rows from column k on, tile by tile; the step between them is the tile's rows. So a tile reads one
-/// line after the other: rows that are a power of two apart would share few places of the cache.
-void Gemm::pack_rows(Matrix a, const Part& p, int64_t k, int64_t count, char* to) const {
+/// `count` columns of rows from column k on, tile by tile; the step between them is the tile's rows. So a tile reads one line after
+/// the other: rows that are a power of two apart would share few places of the cache.
+void Gemm::pack_rows(Matrix a, int64_t first, int64_t last, int64_t k, int64_t count, char* to) const {
   const int64_t step = table_->rows;
-  for (int64_t i = p.first; i < p.last; i += step) {
+  for (int64_t i = first; i < last; i += step) {
     const char* from = at(a.data, i * a.row + k * a.column, size_);
-    char* block = at(to, (i - p.first) * count, size_);
-    const int64_t rows = std::min(step, p.last - i);
+    char* block = at(to, (i - first) * count, size_);
+    const int64_t rows = std::min(step, last - i);
     if (size_ == 8)
       copy_rows(reinterpret_cast<const uint64_t*>(from), a.row, a.column, rows, count, reinterpret_cast<uint64_t*>(block), step);
     else
@@ -159,39 +203,43 @@ void Gemm::run(Matrix a, Matrix b, void* c, int64_t c_row, void* workspace) cons
     return;
   }
   if (run_few(a, b, c, c_row) || run_shallow(a, b, c, c_row)) return;
-  const int64_t panels = divide_up(n_, panel_.columns), panel_bytes = panel_.columns * k_ * size_;
-  char* packed = static_cast<char*>(workspace);
-  parallel(threads_, panels, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t p = begin; p < end; ++p) pack(b, p, packed + p * panel_bytes);
-  });
   const int64_t blocks = divide_up(m_, task_rows_);
-  // Where there are few blocks of rows, tasks take a part of the columns each.
-  const int64_t parts = std::clamp<int64_t>(divide_up(4 * threads_, blocks), 1, panels), share = divide_up(panels, parts);
-  parallel_dynamic(threads_, blocks * divide_up(panels, share), [&](int64_t task, int thread) {
-    const int64_t first = task % blocks * task_rows_, begin = task / blocks * share;
-    run_part(a, packed, c, c_row, {first, std::min(m_, first + task_rows_), begin, std::min(panels, begin + share)},
-             packed + panels_bytes() + thread * rows_bytes());
+  parallel_dynamic(threads_, blocks * divide_up(panels(), task_panels_), [&](int64_t task, int thread) {
+    const int64_t first = task % blocks * task_rows_, begin = task / blocks * task_panels_;
+    run_part(a, b, c, c_row, {first, std::min(m_, first + task_rows_), begin, std::min(panels(), begin + task_panels_)},
+             static_cast<char*>(workspace) + thread * (panels_bytes() + rows_bytes()));
   });
 }
 
-void Gemm::run_part(Matrix a, const char* packed, void* c, int64_t c_row, const Part& part, char* rows) const {
-  const int64_t columns = panel_.columns, step = packs_rows() ? table_->rows : part.last - part.first;
+void Gemm::run_part(Matrix a, Matrix b, void* c, int64_t c_row, const Part& part, char* memory) const {
+  const int64_t columns = table_->full.columns, step = table_->rows;
+  const bool in_place = reads_in_place(b), packed_rows = packs_rows(a);
+  char* rows = memory + panels_bytes();
   for (int64_t k = 0; k < k_; k += depth) {
     const int64_t count = std::min(depth, k_ - k);
-    if (packs_rows()) pack_rows(a, part, k, count, rows);
+    const auto packed = [&](int64_t p) { return at(static_cast<void*>(memory), (p - part.begin) * columns * count, size_); };
+    // Of a panel that the columns do not fill there is less in memory than a tile reads.
+    const auto is_packed = [&](int64_t p) { return !in_place || n_ - p * columns < width(p); };
     for (int64_t p = part.begin; p < part.end; ++p)
-      for (int64_t i = part.first; i < part.last; i += step)
-        panel_.tile({.a = packs_rows() ? at(static_cast<const void*>(rows), (i - part.first) * count, size_)
-                                       : at(a.data, i * a.row + k * a.column, size_),
-                     .a_row = packs_rows() ? 1 : a.row,
-                     .a_column = packs_rows() ? step : a.column,
-                     .b = packed + (p * k_ + k) * columns * size_,
-                     .k = count,
-                     .c = at(c, i * c_row + p * columns, size_),
-                     .c_row = c_row,
-                     .rows = static_cast<int>(std::min(step, part.last - i)),
-                     .columns = static_cast<int>(std::min(columns, n_ - p * columns)),
-                     .adds = k > 0});
+      if (is_packed(p)) pack(b, p, k, count, packed(p));
+    for (int64_t first = part.first; first < part.last; first += rows_at_once) {
+      const int64_t last = std::min(first + rows_at_once, part.last), some = packed_rows ? step : last - first;
+      if (packed_rows) pack_rows(a, first, last, k, count, rows);
+      for (int64_t p = part.begin; p < part.end; ++p)
+        for (int64_t i = first; i < last; i += some)
+          panel(p).tile({.a = packed_rows ? at(static_cast<const void*>(rows), (i - first) * count, size_)
+                                          : at(a.data, i * a.row + k * a.column, size_),
+                         .a_row = packed_rows ? 1 : a.row,
+                         .a_column = packed_rows ? step : a.column,
+                         .b = is_packed(p) ? packed(p) : at(b.data, k * b.row + p * columns, size_),
+                         .b_row = is_packed(p) ? width(p) : b.row,
+                         .k = count,
+                         .c = at(c, i * c_row + p * columns, size_),
+                         .c_row = c_row,
+                         .rows = static_cast<int>(std::min(some, last - i)),
+                         .columns = static_cast<int>(std::min(width(p), n_ - p * columns)),
+                         .adds = k > 0});
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Matrix products of elements that no library at hand multiplies on the processor: doubles, and integers of 32 and 64 bits.
-// Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): panels of the right operand are packed so
-// that the innermost kernel reads them in order, from cache, and so are the rows of the left one that a task takes, where there is more
-// than a panel for them. A few rows or columns read the other operand where it lies.
+// Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): a task packs its panels of the right
+// operand, a block of K at a time, so that the innermost kernel reads them in order, from cache, and so it does with its rows of the
+// left one, where there are several panels for them. Where the rows are few, they read the panels where they lie.
 #pragma once
 
 #include <cstdint>
@@ -32,23 +32,27 @@ class Gemm {
   void run(Matrix a, Matrix b, void* c, int64_t c_row, void* workspace) const;
 
  private:
+  /// A task's rows and panels.
   struct Part {
-    int64_t first, last;  // rows
-    int64_t begin, end;   // panels
+    int64_t first, last, begin, end;
   };
   bool run_few(Matrix a, Matrix b, void* c, int64_t c_row) const;
   bool run_shallow(Matrix a, Matrix b, void* c, int64_t c_row) const;
-  void pack(Matrix b, int64_t panel, char* to) const;
-  void pack_rows(Matrix a, const Part& p, int64_t k, int64_t count, char* to) const;
-  void run_part(Matrix a, const char* packed, void* c, int64_t c_row, const Part& p, char* rows) const;
-  bool packs_rows() const { return n_ > panel_.columns; }
+  void run_part(Matrix a, Matrix b, void* c, int64_t c_row, const Part& p, char* memory) const;
+  void pack(Matrix b, int64_t panel, int64_t k, int64_t count, char* to) const;
+  void pack_rows(Matrix a, int64_t first, int64_t last, int64_t k, int64_t count, char* to) const;
+  bool reads_in_place(Matrix b) const;
+  bool packs_rows(Matrix a) const;
+  int64_t panels() const;
+  int64_t width(int64_t panel) const;
+  const Panel& panel(int64_t p) const;
   int64_t panels_bytes() const;
   int64_t rows_bytes() const;
 
   Type type_;
   const Table* table_;
-  Panel panel_;
-  int64_t m_, n_, k_, size_, task_rows_;
+  int64_t m_, n_, k_, size_;
+  int64_t task_rows_, task_panels_;  // of a task, at most
   int threads_;
 };
 

@@ -13,7 +13,8 @@ enum class Type : uint8_t { f64, i32, i64 };
 struct Tile {
   const void* a;
   int64_t a_row, a_column;
-  const void* b;  // packed: Panel::columns elements for each k, whatever `columns` says
+  const void* b;  // Panel::columns elements for each k, whatever `columns` says
+  int64_t b_row;  // from one k to the next
   int64_t k;
   void* c;
   int64_t c_row;

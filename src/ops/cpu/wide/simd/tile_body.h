@@ -45,10 +45,10 @@ template <class T> SMELT_WIDE_TARGET inline void store_part(T* to, typename Regi
 constexpr int tile_rows = SMELT_WIDE_ROWS, tile_vectors = 2;
 
 template <class T, int rows, int vectors> SMELT_WIDE_TARGET void tile_of(const Tile& t) {
-  constexpr int lanes = Registers<T>::lanes, columns = vectors * lanes;
+  constexpr int lanes = Registers<T>::lanes;
   typename Registers<T>::Vector sums[rows][vectors] = {};
   const T *a = static_cast<const T*>(t.a), *b = static_cast<const T*>(t.b);
-  for (int64_t k = 0; k < t.k; ++k, a += t.a_column, b += columns) {
+  for (int64_t k = 0; k < t.k; ++k, a += t.a_column, b += t.b_row) {
     typename Registers<T>::Vector column[vectors];
     for (int v = 0; v < vectors; ++v) column[v] = load(b + v * lanes);
 #pragma GCC unroll 16

@@ -90,7 +90,7 @@ class ComputedProduct final : public Kernel {
     r.workspace = memory + panels_bytes() + rows_bytes();
     runner.end(r);
     // This batch's part of the output, whose matrices are dense.
-    const BatchRows shifted(runner, batch * m_, thread);
+    const BatchRows shifted(runner, batch * m_, 0, thread);
     if (r.finish) r.finish = &shifted;
     r.c += batch * m_ * n_;
     r.c_rows = &c_rows_;

@@ -116,11 +116,13 @@ class Int8Computed final : public Kernel {
         threads_(threads),
         batches_(q, threads) {
     const std::vector<igemm::Part> parts = igemm::split(std::vector<int64_t>{pairs_});
-    schedule_ = igemm::schedule(m_, right_.n, parts, true, batches_.share());
+    columns_ = columns_at_once(right_.n, 4 * pairs_, batches_.share());
+    schedule_ = igemm::schedule(m_, columns_, parts, true, batches_.share());
+    last_ = igemm::schedule(m_, right_.n - (right_.n - 1) / columns_ * columns_, parts, true, batches_.share());
     const Shape own_rows = {m_}, step = {packs_a() ? right_.k : a_row_};
     const igemm::RowMap map = q.problem.b_batch.empty() && !packs_a() ? tall_rows(q) : igemm::RowMap(own_rows, step);
     for (int i = 0; i < batches_.workers(); ++i) rows_.emplace_back(map, right_.k, a_.type == DType::i8, parts);
-    schedule_.row_bytes = rows_[0].copy_bytes(schedule_.block_tiles * igemm::tile_rows);
+    for (igemm::Schedule* s : {&schedule_, &last_}) s->row_bytes = rows_[0].copy_bytes(s->block_tiles * igemm::tile_rows);
     start_ = quantization_.bias;
     start_.resize(static_cast<size_t>(right_.n + tile_columns), 0);
     zeros_.resize(static_cast<size_t>(right_.n), 0);
@@ -148,9 +150,11 @@ class Int8Computed final : public Kernel {
 
  private:
   bool packs_a() const { return a_column_ != 1; }
-  int64_t panels_bytes() const { return aligned(igemm::packed_floats(pairs_, right_.n) * 4); }
+  int64_t panels_bytes() const { return aligned(igemm::packed_floats(pairs_, columns_) * 4); }
   int64_t rows_bytes() const { return packs_a() ? aligned(m_ * right_.k) : 0; }
-  int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + aligned(igemm::workspace(schedule_)); }
+  int64_t worker_bytes() const {
+    return panels_bytes() + rows_bytes() + aligned(std::max(igemm::workspace(schedule_), igemm::workspace(last_)));
+  }
 
   static int32_t byte(const void* p, DType t) {
     return t == DType::u8 ? *static_cast<const uint8_t*>(p) : *static_cast<const int8_t*>(p);
@@ -168,26 +172,32 @@ class Int8Computed final : public Kernel {
     uint8_t* left = reinterpret_cast<uint8_t*>(memory + panels_bytes());
     const uint8_t* a = static_cast<const uint8_t*>(buffers.inputs[a_input_]) + batches_.a(batch);
     const uint8_t* right = static_cast<const uint8_t*>(buffers.inputs[b_input_]) + batches_.b(batch);
-    parallel(batches_.share(), (right_.n + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        if (b_type_ == DType::u8)
-          pack_panel(panels, right, panel, right_, zeros_.data());
-        else
-          pack_panel(panels, reinterpret_cast<const int8_t*>(right), panel, right_, zeros_.data());
-      }
-    });
     if (packs_a()) pack_left(left, a, m_, right_.k, a_row_, a_column_, batches_.share());
     rows.set(packs_a() ? left : a,
              quantization_.a_zero_input ? byte(buffers.inputs[*quantization_.a_zero_input], a_.type) : quantization_.a_zero);
-    const BatchRows shifted(finish, batch * m_, thread);
-    igemm::Run r;
-    r.integer = true;
-    r.rows = &rows;
-    r.b = reinterpret_cast<const float*>(panels);
-    r.bias = reinterpret_cast<const float*>(start_.data());
-    r.workspace = memory + panels_bytes() + rows_bytes();
-    r.finish = &shifted;
-    igemm::run(schedule_, r);
+    for (int64_t column = 0; column < right_.n; column += columns_) {
+      const igemm::Schedule& schedule = column + columns_ <= right_.n ? schedule_ : last_;
+      RightOperand some = right_;
+      some.n = schedule.n;
+      parallel(batches_.share(), (some.n + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
+        const int32_t* zeros = zeros_.data() + column;
+        for (int64_t panel = begin; panel < end; ++panel) {
+          if (b_type_ == DType::u8)
+            pack_panel(panels, right + column * some.column, panel, some, zeros);
+          else
+            pack_panel(panels, reinterpret_cast<const int8_t*>(right) + column * some.column, panel, some, zeros);
+        }
+      });
+      const BatchRows shifted(finish, batch * m_, column, thread);
+      igemm::Run r;
+      r.integer = true;
+      r.rows = &rows;
+      r.b = reinterpret_cast<const float*>(panels);
+      r.bias = reinterpret_cast<const float*>(start_.data() + column);
+      r.workspace = memory + panels_bytes() + rows_bytes();
+      r.finish = &shifted;
+      igemm::run(schedule, r);
+    }
   }
 
   BoundTensor a_;
@@ -198,7 +208,8 @@ class Int8Computed final : public Kernel {
   int64_t m_, pairs_, a_row_, a_column_;
   int threads_;
   Batches batches_;
-  igemm::Schedule schedule_;
+  int64_t columns_;                         // that are packed at a time
+  igemm::Schedule schedule_, last_;         // of so many, and of the last
   std::vector<integer::WidenedRows> rows_;  // one a worker
   std::vector<int32_t> start_, zeros_;      // of the columns
   std::optional<CpuEpilogue> epilogue_;

@@ -45,22 +45,33 @@ class Batches {
   igemm::RowMap a_, b_;
 };
 
-/// Sums of one product's rows, as rows of the whole output; `thread` as Batches::run says it.
+/// Sums of one product's rows and of some of its columns, as those of the whole output; `thread` as Batches::run says it.
 class BatchRows final : public igemm::Finish {
  public:
-  BatchRows(const igemm::Finish& to, int64_t first_row, int thread) : to_(to), row_(first_row), thread_(thread) {}
+  BatchRows(const igemm::Finish& to, int64_t first_row, int64_t first_column, int thread)
+      : to_(to), row_(first_row), column_(first_column), thread_(thread) {}
   void take(const igemm::Sums& sums) const override {
     igemm::Sums s = sums;
     s.row += row_;
+    s.column += column_;
     if (thread_ >= 0) s.thread = thread_;
     to_.take(s);
   }
 
  private:
   const igemm::Finish& to_;
-  int64_t row_;
+  int64_t row_, column_;
   int thread_;
 };
+
+/// Columns that are packed at a time, of which one takes `bytes` of panels: so many that threads share them out, and no more than stay in
+/// their L2 caches until the rows have gone by. What is packed once is read once where the rows are few.
+inline int64_t columns_at_once(int64_t n, int64_t bytes, int threads) {
+  constexpr int64_t most_bytes = 1 << 18, most_panels = 16;
+  const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1), least = 4 * most_panels * igemm::tile_columns;
+  const int64_t wanted = threads * std::max(fitting, least) / igemm::tile_columns * igemm::tile_columns;
+  return std::min(n, wanted);
+}
 
 /// A transposed left operand as m dense rows of k elements, by `threads` of them.
 template <class T> void pack_left(T* to, const T* from, int64_t m, int64_t k, int64_t row, int64_t column, int threads) {

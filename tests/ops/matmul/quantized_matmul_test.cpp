@@ -198,6 +198,7 @@ TEST(QuantizedMatMul, packs_a_computed_right_operand_in_the_run) {
   all.push_back({{2, 6, 50, 64}, {2, 6, 64, 50}});  // attention's: each head its own
   all.push_back({{3, 1, 9, 31}, {4, 31, 21}});      // batches that broadcast
   all.push_back({{2, 70, 700}, {2, 700, 5}});
+  all.push_back({{3, 300}, {300, 3401}});  // some columns at a time
   for (const Shapes& s : all) {
     for (DType type_a : {DType::u8, DType::i8}) {
       for (DType type_b : {DType::u8, DType::i8}) {
@@ -221,16 +222,18 @@ TEST(QuantizedMatMul, packs_a_computed_right_operand_in_the_run) {
 }
 
 TEST(QuantizedMatMul, subtracts_computed_zero_points_of_both_operands) {
-  for (DType type_b : {DType::u8, DType::i8}) {
-    Trial t;
-    t.node.op = "MatMulInteger";
-    t.add(random_bytes(DType::u8, {2, 9, 33}, 1), false);
-    t.add(random_bytes(type_b, {2, 33, 20}, 2), false);
-    t.add(zero_point(DType::u8), false);
-    t.add(zero_point(type_b), false);
-    t.result(DType::i32, expected(t).shape());
-    EXPECT_EQ(own(check(t, 0)), exact);
-  }
+  for (DType type_b : {DType::u8, DType::i8})
+    for (const int64_t n : {1, 3, 4, 5, 20, 63, 65, 2100})  // rows of sums are copied by pieces
+      for (const int threads : {1, 2}) {
+        Trial t;
+        t.node.op = "MatMulInteger";
+        t.add(random_bytes(DType::u8, {2, 9, n > 2000 ? 301 : 33}, 1), false);
+        t.add(random_bytes(type_b, {2, n > 2000 ? 301 : 33, n}, 2), false);
+        t.add(zero_point(DType::u8), false);
+        t.add(zero_point(type_b), false);
+        t.result(DType::i32, expected(t).shape());
+        EXPECT_EQ(own(check(t, 0, threads)), exact) << n;
+      }
 }
 
 TEST(QuantizedMatMul, takes_a_computed_operand_of_a_gemm_stored_transposed) {

@@ -1,16 +1,13 @@
 """The HTML report in a real browser: it renders, sorts, logs no error, and asks the network for nothing."""
 import html
 import json
-import os
 import re
-import shutil
 import subprocess
 
+import browser
 import onnx
 import pytest
 from onnx import TensorProto, helper
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +37,8 @@ if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen',
     copy = tmp_path / "probed.html"
     copy.write_text(page.read_text().replace("</body>", script + "</body>"))
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", f"--window-size={width},1000"]
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}   # the sanitizers are for smelt
-    result = subprocess.run([BROWSER, *options, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=120, env=plain)
+    result = subprocess.run([browser.PATH, *options, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=120,
+                            env=browser.ENVIRONMENT)
     assert "CONSOLE" not in result.stderr, result.stderr
     found = re.search(r'data-seen="([^"]*)"', result.stdout)
     assert found, result.stderr[-2000:]
@@ -82,7 +79,7 @@ def wide(command, tmp_path_factory):
     return bench_page(command, folder, folder / "wide.onnx")
 
 
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (Ubuntu ships it as a snap only)")
+needs_browser = pytest.mark.skipif(browser.PATH is None, reason="no Chromium on this machine (Ubuntu ships it as a snap only)")
 
 
 @needs_browser

@@ -15,6 +15,17 @@ foreach(proto ${onnx_protos})
   list(APPEND onnx_proto_sources ${onnx_generated}/onnx/${proto}.pb.cc)
 endforeach()
 
+# src/import/schema.cpp's list of the schemas in ONNX's operator sets, sorted: a line SMELT_SCHEMA(Clip, 13, Onnx) each.
+set(onnx_schemas "")
+foreach(header operator_sets.h operator_sets_ml.h)
+  file(STRINGS ${ONNX_SOURCE_DIR}/defs/${header} lines REGEX "fn\\(GetOpSchema<")
+  list(TRANSFORM lines REPLACE "^.*CLASS_NAME\\(([A-Za-z]+), ([0-9]+), ([A-Za-z0-9]+)\\).*$" "SMELT_SCHEMA(\\3, \\2, \\1)")
+  list(APPEND onnx_schemas ${lines})
+endforeach()
+list(SORT onnx_schemas)
+list(JOIN onnx_schemas "\n" onnx_schemas)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/onnx_schemas/onnx_schemas.def CONTENT "${onnx_schemas}\n" @ONLY)
+
 file(GLOB_RECURSE onnx_cc ${ONNX_SOURCE_DIR}/*.cc)
 list(FILTER onnx_cc EXCLUDE REGEX "cpp2py_export|/test/|/backend/|/fuzz/")
 smelt_prebuilt(onnx_sources prebuilt)

@@ -95,8 +95,8 @@ class Converter {
     }
     if (n.domain == smelt_domain) return plan_fused(n);
     if (n.domain != onnx_domain) return p;
-    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_opset()), n.domain);
-    const auto* in_plans = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_plan_opset), n.domain);
+    const auto* schema = importer::find_schema(n.op, static_cast<int>(newest_opset()), n.domain);
+    const auto* in_plans = importer::find_schema(n.op, static_cast<int>(newest_plan_opset), n.domain);
     if (!schema) return p;
     // The type variables that fp32 inputs bind and that may be the new type.
     std::set<std::string> variables;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "import/schema.h"
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -108,7 +109,7 @@ bool fit_their_schemas(onnx::ModelProto& proto) {
     const auto version = imports.find(n.domain());
     if (!fit || version == imports.end()) return;
     const int known = static_cast<int>(std::clamp<int64_t>(version->second, 0, 1'000'000));
-    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), known, n.domain());
+    const auto* schema = find_schema(n.op_type(), known, n.domain());
     try {
       if (schema) schema->Verify(n);
     } catch (const std::exception&) {
@@ -142,8 +143,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     const auto version = imports.find(domain);
     const auto* schema = version == imports.end()
                              ? nullptr
-                             : onnx::OpSchemaRegistry::Schema(
-                                   n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
+                             : find_schema(n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
     const bool experimental = onnx::checker::check_is_experimental_op(n);
     bool is_unknown = experimental;
     // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
@@ -241,13 +241,35 @@ static bool is_complete(onnx::ModelProto& proto) {
   return complete;
 }
 
+/// ONNX's checker, which gets its schemas from schemas(). It takes another registry for a graph and for functions only: what it says
+/// of the model around them, it says of that without nodes.
+static void run_checker(const onnx::ModelProto& proto) {
+  onnx::ModelProto around;
+  around.set_ir_version(proto.ir_version());
+  *around.mutable_opset_import() = proto.opset_import();
+  *around.mutable_metadata_props() = proto.metadata_props();
+  around.mutable_graph()->set_name("none");
+  onnx::checker::check_model(around);
+  onnx::checker::CheckerContext context;
+  context.set_schema_registry(&schemas());
+  context.set_ir_version(static_cast<int>(proto.ir_version()));
+  std::unordered_map<std::string, int> versions;
+  for (const auto& o : proto.opset_import()) versions[o.domain()] = static_cast<int>(o.version());
+  if (versions.empty()) versions[""] = 1;  // the checker refuses this of the format's later versions
+  context.set_opset_imports(versions);
+  const onnx::checker::LexicalScopeContext outermost;
+  onnx::checker::check_graph(proto.graph(), context, outermost);
+  constexpr int with_functions = 8;  // the first version of the format that has them
+  if (proto.ir_version() >= with_functions) onnx::checker::check_model_local_functions(proto, context, outermost);
+}
+
 void check_model(const Loaded& model) {
   const auto& proto = model.proto;
   if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
   // Some exporters leave out the shape of an input or a result, or a result's type. Other runtimes run such models; the checker
   // refuses them, although it only looks whether the two are there, and inference finds both. It also refuses deprecated
   // operators, which upgrade() replaces.
-  if (is_complete(model.proto)) return onnx::checker::check_model(proto);
+  if (is_complete(model.proto)) return run_checker(proto);
   google::protobuf::Arena arena;
   onnx::ModelProto& complete = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   complete = proto;  // small: the bytes of tensors have been taken out
@@ -272,7 +294,7 @@ void check_model(const Loaded& model) {
     import(complete);
     for (auto& f : *complete.mutable_functions()) import(f);
   }
-  onnx::checker::check_model(complete);
+  run_checker(complete);
 }
 
 }  // namespace smelt::importer

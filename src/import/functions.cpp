@@ -340,8 +340,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
   auto body_of = [&](const onnx::NodeProto& call) -> std::optional<Nodes> {
     if (stays(call)) return {};
     const auto version = imports.find(call.domain());
-    const auto* schema =
-        version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(call.op_type(), version->second, call.domain());
+    const auto* schema = version == imports.end() ? nullptr : find_schema(call.op_type(), version->second, call.domain());
     if (!schema) {
       unsupported.push_back(call);
       return {};

@@ -1,6 +1,5 @@
 // ONNX's operators as shape inference sees them. An inference function that would follow a null pointer for an input of unknown
 // type is not called then, and vectors that are too long for a shape are not computed element by element.
-#include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
 #include <onnx/defs/tensor_proto_util.h>
 #include <onnx/shape_inference/implementation.h>
@@ -11,6 +10,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "import/schema.h"
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -182,7 +182,7 @@ void lend_what_bodies_read(onnx::OpSchema& schema) {
 class GuardedSchemas final : public onnx::ISchemaRegistry {
  public:
   const onnx::OpSchema* GetSchema(const std::string& op, int version, const std::string& domain) const override {
-    const auto* schema = onnx::OpSchemaRegistry::Schema(op, version, domain);
+    const auto* schema = find_schema(op, version, domain);
     if (!schema) return nullptr;
     const std::lock_guard lock(mutex_);
     auto& guarded = guarded_[schema];

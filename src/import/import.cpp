@@ -59,7 +59,6 @@ ModelInfo info_of(const onnx::ModelProto& m, const std::string& path) {
 /// `as_bodies`: a plan's functions whose calls are not read as fused nodes; those join them whose bodies say something else.
 Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder, const std::string& path,
           const ImportOptions& options, std::set<std::string>& as_bodies) {
-  register_microsoft_schemas();
   Loaded model;
   model.where = where;
   parse(bytes, model.proto);

@@ -46,7 +46,7 @@ void drop_claims(onnx::ModelProto& proto) {
     std::unordered_set<std::string> unknown;
     for (const auto& n : g.node()) {
       const auto v = imports.find(n.domain());
-      if (v == imports.end() || !onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(v->second), n.domain()))
+      if (v == imports.end() || !find_schema(n.op_type(), static_cast<int>(v->second), n.domain()))
         unknown.insert(n.output().begin(), n.output().end());
     }
     google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> kept;
@@ -74,9 +74,8 @@ bool add_declared_types(onnx::ModelProto& proto) {
     for (const auto& t : g.initializer()) known[t.name()] = t.data_type();
     for (const auto& n : g.node()) {
       const auto version = imports.find(n.domain());
-      const auto* schema = version == imports.end()
-                               ? nullptr
-                               : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(version->second), n.domain());
+      const auto* schema =
+          version == imports.end() ? nullptr : find_schema(n.op_type(), static_cast<int>(version->second), n.domain());
       if (!schema) continue;
       for (int i = 0; i < n.output_size(); ++i) {
         const auto* out = formal(schema->outputs(), i);
@@ -107,7 +106,7 @@ bool add_declared_types(onnx::ModelProto& proto) {
 void spell_out_defaults(onnx::ModelProto& proto) {
   const int opset = static_cast<int>(opset_of(proto));
   for_each_node(proto, [&](onnx::NodeProto& n) {
-    const auto* schema = n.domain().empty() ? onnx::OpSchemaRegistry::Schema(n.op_type(), opset, "") : nullptr;
+    const auto* schema = n.domain().empty() ? find_schema(n.op_type(), opset, "") : nullptr;
     if (!schema || !schema->HasFunction() || schema->has_type_and_shape_inference_function()) return;
     add_defaults(n, *schema);
   });

@@ -1,11 +1,12 @@
-// The common operators of com.microsoft (ONNX Runtime's contributed ones) for ONNX's registry: their inputs' and outputs'
-// types and shapes, as ONNX Runtime documents them in docs/ContribOperators.md.
+// The common operators of com.microsoft (ONNX Runtime's contributed ones): their inputs' and outputs' types and shapes, as ONNX
+// Runtime documents them in docs/ContribOperators.md.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
 
-#include <mutex>
+#include <algorithm>
 #include <set>
 
+#include "import/microsoft.h"
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -283,17 +284,7 @@ void dequantize(InferenceContext& c) {
   copy_shape(c, 0, 0);
 }
 
-/// A letter for the type of each input and, behind the colon, of each output. Those with the same letter are of the same type,
-/// one with a dot is of any. '*' ends a list of inputs of any number and types.
-struct Row {
-  const char* op;
-  const char* types;
-  int min_inputs;
-  void (*infer)(InferenceContext&);
-  const char* domain = "com.microsoft";
-};
-
-constexpr Row rows[] = {
+constexpr MicrosoftOperator rows[] = {
     {"Attention", "TTTMTTM:TT", 2, attention_shape<0>},
     {"BiasAdd", "TTT:T", 3, like_first},
     {"BiasGelu", "TT:T", 2, like_first},
@@ -347,9 +338,13 @@ constexpr Row rows[] = {
     {"Trilu", "TK:T", 1, like_first},
 };
 
+}  // namespace
+
+std::span<const MicrosoftOperator> microsoft_operators() { return rows; }
+
 // Any input but the first and the last that is needed may be left out, as the zero points in the middle of the QLinear operators'
 // lists may.
-OpSchema schema_of(const Row& row) {
+OpSchema microsoft_schema(const MicrosoftOperator& row) {
   OpSchema schema(row.op, __FILE__, __LINE__);
   schema.SetDomain(row.domain).SinceVersion(1).AllowUncheckedAttributes().TypeAndShapeInferenceFunction(row.infer);
   std::set<std::string> constrained;
@@ -377,15 +372,9 @@ OpSchema schema_of(const Row& row) {
   return schema;
 }
 
-}  // namespace
-
-void register_microsoft_schemas() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    auto& versions = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
-    if (!versions.Map().contains("com.microsoft")) versions.AddDomainToVersion("com.microsoft", 1, 1);
-    for (const Row& row : rows) onnx::RegisterSchema(schema_of(row), 0, true, true);
-  });
+const MicrosoftOperator* find_microsoft_operator(std::string_view op, std::string_view domain) {
+  const auto at = std::ranges::find_if(rows, [&](const MicrosoftOperator& r) { return r.op == op && r.domain == domain; });
+  return at == std::ranges::end(rows) ? nullptr : at;
 }
 
 }  // namespace smelt::importer

@@ -1,11 +1,22 @@
-// Parameters of ONNX's operators.
+// Schemas of operators, and their parameters.
 #pragma once
 
 #include <onnx/defs/schema.h>
 
+#include <string>
+
 #include "import/proto.h"
 
 namespace smelt::importer {
+
+/// The schema that an operator has in a version of its domain, made when it is asked for first; null where there is none. ONNX's own
+/// registry makes all of them for the first question, some 700, most of which no model has. These live as long as the process.
+/// Thread-safe.
+const onnx::OpSchema* find_schema(const std::string& op, int version, const std::string& domain);
+/// In the newest version.
+const onnx::OpSchema* find_schema(const std::string& op, const std::string& domain);
+/// The same for ONNX's checker.
+const onnx::ISchemaRegistry& schemas();
 
 /// The formal parameter for input or output i of a node; a variadic last parameter stands for all further ones. Null if the
 /// operator has none.

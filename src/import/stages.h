@@ -9,7 +9,8 @@
 
 namespace onnx {
 class ISchemaRegistry;
-}
+class OpSchema;
+}  // namespace onnx
 
 namespace smelt::importer {
 
@@ -98,8 +99,10 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
 std::string print_python_list(const std::vector<std::string>& items);
 
 // --- microsoft.cpp ---------------------------------------------------------------------------------------------------
-/// Registers the common operators of com.microsoft with ONNX, so that their outputs get types and shapes.
-void register_microsoft_schemas();
+/// A common operator of com.microsoft, whose outputs get types and shapes by its schema; null where there is none of that name.
+struct MicrosoftOperator;
+const MicrosoftOperator* find_microsoft_operator(std::string_view op, std::string_view domain);
+onnx::OpSchema microsoft_schema(const MicrosoftOperator& row);
 
 // --- microsoft/rules.cpp ---------------------------------------------------------------------------------------------
 /// Replaces the calls of operators of com.microsoft that ONNX's operators can say by these. Reads inferred types; returns whether

@@ -1,11 +1,10 @@
 // The model's proto, checked, inferred and upgraded → Graph.
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
 #include <set>
 #include <unordered_set>
 
 #include "base/error.h"
+#include "import/schema.h"
 #include "import/stages.h"
 #include "import/tensors.h"
 #include "import/to_proto.h"
@@ -53,7 +52,7 @@ Tensor constant_of(const onnx::NodeProto& n, const Loaded& model) {
 // The checker has made sure of this for the file. But a function's body loses an input that its call leaves out, and the checker
 // allows gaps among a variable number of inputs.
 void check_present(const onnx::NodeProto& n, int opset) {
-  const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), opset, n.domain());
+  const auto* schema = find_schema(n.op_type(), opset, n.domain());
   if (!schema) return;
   const auto check = [&](const char* kind, const auto& formal, int least, const auto& actual) {
     for (int i = 0; i < std::max(least, actual.size()); ++i) {

@@ -315,8 +315,8 @@ class Writer {
 
   // What a node uses that its operator in that version lacks or defines differently: "attribute 'x' is"; empty: nothing.
   static std::string newer_than(int64_t version, const Graph& g, const Node& n, const onnx::NodeProto& proto) {
-    const auto* newest = onnx::OpSchemaRegistry::Schema(n.op, n.domain);
-    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(version), n.domain);
+    const auto* newest = find_schema(n.op, n.domain);
+    const auto* schema = find_schema(n.op, static_cast<int>(version), n.domain);
     if (!schema) return "the operator is";
     if (schema == newest) return {};
     for (const auto& a : proto.attribute())

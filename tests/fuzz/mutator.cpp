@@ -10,6 +10,9 @@
 #include <random>
 #include <set>
 
+#include "import/microsoft.h"
+#include "import/schema.h"
+
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace smelt::fuzz {
@@ -61,6 +64,7 @@ const std::vector<onnx::OpSchema>& schemas() {
     std::vector<onnx::OpSchema> sorted;
     for (auto& s : onnx::OpSchemaRegistry::get_all_schemas())
       if (!s.Deprecated()) sorted.push_back(std::move(s));
+    for (const auto& m : smelt::importer::microsoft_operators()) sorted.push_back(*smelt::importer::find_schema(m.op, m.domain));
     std::sort(sorted.begin(), sorted.end(),
               [](const auto& a, const auto& b) { return std::pair(a.domain(), a.Name()) < std::pair(b.domain(), b.Name()); });
     return sorted;

@@ -8,11 +8,11 @@
 #include <new>
 
 #include "base/memory.h"
-#include "import/stages.h"
 #include "ops/one_node.h"
 #include "ops/schema_types.h"
 #include "support/child.h"
 #include "support/odd.h"
+#include "support/schemas.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -184,9 +184,8 @@ Ending try_rule(const onnx::OpSchema& schema, unsigned seed, int times) {
 /// Tries every operator in every version so many times, each in a process of its own; in all, how many were tried and how many ran.
 std::pair<int, int> try_all(Ending (*attempt)(const onnx::OpSchema&, unsigned, int), int times) {
   if (const char* asked = getenv("SMELT_OPERATOR_TIMES")) times = atoi(asked);
-  importer::register_microsoft_schemas();
   int tried = 0, gave_outputs = 0;
-  for (const auto& schema : onnx::OpSchemaRegistry::get_all_schemas_with_history()) {
+  for (const auto& schema : smelt::test::all_schemas()) {
     if (!find(schema.Name(), schema.domain())) continue;
     const int status = smelt::test::in_child([&] { return attempt(schema, static_cast<unsigned>(tried), times); });
     EXPECT_TRUE(status == ran || status == refused_all)

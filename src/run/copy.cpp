@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_lines.h"
 
 namespace smelt::run {
 namespace {
@@ -11,36 +12,17 @@ namespace {
 /// Threads for moving so many bytes; a core moves 2^18 of them within some 20 µs, several times what starting a team takes.
 int copy_threads(int64_t bytes) { return bytes >= (1 << 18) ? threads::team_threads() : 1; }
 
-/// Chunks of n bytes, one behind the other, to every row of `row` bytes.
-template <int64_t n> void copy_chunks(char* to, int64_t row, const char* from, int64_t rows) {
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * row, from + r * n, n);
-}
-using ChunkCopy = void (*)(char* to, int64_t row, const char* from, int64_t rows);
-/// Null for chunks that take a call each.
-ChunkCopy chunk_copy(int64_t bytes) {
-  switch (bytes) {
-    case 1: return copy_chunks<1>;
-    case 2: return copy_chunks<2>;
-    case 3: return copy_chunks<3>;
-    case 4: return copy_chunks<4>;
-    case 6: return copy_chunks<6>;
-    case 8: return copy_chunks<8>;
-    case 12: return copy_chunks<12>;
-    case 16: return copy_chunks<16>;
-    case 24: return copy_chunks<24>;
-    case 32: return copy_chunks<32>;
-    default: return nullptr;
-  }
-}
-
 /// Whole rows of narrow parts, some of them at a time, so that they stay in the cache from part to part.
 void concatenate_rows(char* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs, int64_t first,
                       int64_t last) {
   constexpr int64_t at_once = 256;
   for (; first < last; first += at_once)
     for (const plan::ConcatCopy::Part& part : concat.parts)
-      chunk_copy(part.chunk)(to + first * concat.row + part.offset, concat.row,
-                             static_cast<const char*>(inputs[part.input]) + first * part.chunk, std::min(at_once, last - first));
+      ops::with_width(part.chunk, [&](auto width) {
+        ops::copy_by_pieces<width>(to + first * concat.row + part.offset,
+                                   static_cast<const char*>(inputs[part.input]) + first * part.chunk,
+                                   std::min(at_once, last - first), part.chunk, concat.row, part.chunk);
+      });
 }
 
 }  // namespace
@@ -64,7 +46,8 @@ int pinning_threads(int64_t bytes, int threads) {
 void concatenate(void* to, const plan::ConcatCopy& concat, std::span<const void* const> inputs) {
   int64_t moved = 0;
   for (const plan::ConcatCopy::Part& part : concat.parts) moved += part.chunk * concat.outer;
-  const bool narrow = std::ranges::all_of(concat.parts, [](const auto& part) { return chunk_copy(part.chunk) != nullptr; });
+  const bool narrow =
+      std::ranges::all_of(concat.parts, [](const auto& part) { return part.chunk > 0 && part.chunk < ops::short_line; });
   // Threads share the bytes of the output, whatever the parts are, and write each line of it at one go.
   const auto copy_part = [&](int64_t begin, int64_t end) {
     for (int64_t row = begin / concat.row; row * concat.row < end; ++row) {

@@ -6,6 +6,7 @@
 
 #include "expr/simd/isa.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_lines.h"
 #include "ops/cpu/simd/transposes.h"
 #include "ops/cpu/transpose_block.h"
 
@@ -13,6 +14,8 @@ namespace smelt::ops {
 namespace {
 
 constexpr int64_t tile = block_side;
+constexpr int64_t least_block = 64;  // bytes that repeat, to be copied on from where they were written
+constexpr int64_t most_lines = 256;  // whose places are kept
 
 /// Axes that lie one within the other on both sides are one; those of extent 1 are none.
 struct MergedStrides {
@@ -39,6 +42,33 @@ struct MergedStrides {
     }
     return best;
   }
+
+  /// The outermost axis along which blocks of more than one short line repeat; rank() where there is none. Blocks lie dense.
+  size_t repeated(int64_t bytes) const {
+    size_t best = rank();
+    const size_t line = innermost(to, rank());
+    if (line == rank() || elements(extents) == 0 || to[line] != 1 || (from[line] == 1 && extents[line] * bytes >= short_line))
+      return best;
+    for (size_t a = 0; a < rank(); ++a) {
+      if (from[a] != 0 || a == line || to[a] * bytes < least_block || (best < rank() && to[a] < to[best])) continue;
+      int64_t inside = 1;
+      for (size_t i = 0; i < rank(); ++i) inside *= to[i] < to[a] ? extents[i] : 1;
+      if (inside == to[a] && (from[line] != 1 || inside > extents[line])) best = a;
+    }
+    return best;
+  }
+
+  /// The innermost axis of the target that is not used; rank() where all are.
+  size_t next(const std::vector<bool>& used) const {
+    size_t best = rank();
+    for (size_t a = 0; a < rank(); ++a)
+      if (!used[a] && (best == rank() || to[a] < to[best])) best = a;
+    return best;
+  }
+
+  void drop(size_t a) {
+    for (Shape* s : {&extents, &from, &to}) s->erase(s->begin() + static_cast<Shape::difference_type>(a));
+  }
 };
 
 /// to[i * to_row + j * to_column] = from[…] for a tile.
@@ -46,15 +76,6 @@ template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t co
                                   int64_t from_row, int64_t from_column) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) to[i * to_row + j * to_column] = from[i * from_row + j * from_column];
-  }
-}
-
-/// Lines of at least `width` bytes, in pieces of that many; the last piece ends with the line, and may copy some bytes again.
-template <int width>
-void copy_by_pieces(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
-  for (int64_t i = 0; i < rows; ++i, to += to_row, from += from_row) {
-    for (int64_t k = 0; k + width < bytes; k += width) std::memcpy(to + k, from + k, width);
-    std::memcpy(to + bytes - width, from + bytes - width, width);
   }
 }
 
@@ -71,21 +92,11 @@ void repeat_line(char* to, const char* from, int64_t rows, int64_t bytes) {
 
 /// `rows` lines of `bytes`; a call of memcpy would take longer than a short line.
 void copy_lines(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
-  if (from_row == 0 && to_row == bytes && rows >= 8 && bytes < 256) return repeat_line(to, from, rows, bytes);
-  if (bytes >= 256) {
+  if (from_row == 0 && to_row == bytes && rows >= 8 && bytes < short_line) return repeat_line(to, from, rows, bytes);
+  if (bytes >= short_line) {
     for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_row, from + i * from_row, static_cast<size_t>(bytes));
-  } else if (bytes >= 64) {
-    copy_by_pieces<64>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes >= 16) {
-    copy_by_pieces<16>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes >= 8) {
-    copy_by_pieces<8>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes >= 4) {
-    copy_by_pieces<4>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes >= 2) {
-    copy_by_pieces<2>(to, from, rows, bytes, to_row, from_row);
   } else {
-    copy_by_pieces<1>(to, from, rows, bytes, to_row, from_row);
+    with_width(bytes, [&](auto width) { copy_by_pieces<width>(to, from, rows, bytes, to_row, from_row); });
   }
 }
 
@@ -178,7 +189,13 @@ bool StridedCopy::can_walk(const Shape& extents, const Shape& from, const Shape&
 
 StridedCopy::StridedCopy(const Shape& all_extents, const Shape& all_from, const Shape& all_to, int64_t element_bytes, int threads)
     : bytes_(element_bytes) {
-  const MergedStrides m(all_extents, all_from, all_to);
+  MergedStrides m(all_extents, all_from, all_to);
+  for (size_t a = m.repeated(bytes_); a < m.rank(); a = m.repeated(bytes_)) {
+    Shape extents = m.extents, from = m.to;
+    --extents[a], from[a] = 0;
+    repeats_.emplace_back(m.to[a] * bytes_, StridedCopy(extents, from, m.to, bytes_, threads));
+    m.drop(a);
+  }
   const size_t rank = m.rank(), column = m.innermost(m.to, rank);
   size_t row = rank;
   if (column < rank) {
@@ -188,31 +205,42 @@ StridedCopy::StridedCopy(const Shape& all_extents, const Shape& all_from, const 
     lines_ = to_column_ == 1 && (from_column_ == 0 || from_column_ == 1 || inner == column || inner == rank);
     row = lines_ ? m.innermost(m.to, column) : inner;
   }
-  if (row < rank && row != column) rows_ = m.extents[row], from_row_ = m.from[row], to_row_ = m.to[row];
+  std::vector<bool> used(rank, false);
+  if (column < rank) used[column] = true;
+  // Short lines: those of the innermost axes by a list of their places, as long as it is short.
+  if (lines_ && columns_ * bytes_ < short_line) {
+    places_.push_back({});
+    for (; row < rank && m.extents[row] * static_cast<int64_t>(places_.size()) <= most_lines; row = m.next(used)) {
+      const size_t lines = places_.size();
+      for (int64_t i = 1; i < m.extents[row]; ++i)
+        for (size_t l = 0; l < lines; ++l) places_.push_back({places_[l].to + i * m.to[row], places_[l].from + i * m.from[row]});
+      used[row] = true;
+    }
+    if (places_.size() == 1 && from_column_ == 1) places_.clear();
+  }
+  if (row < rank && row != column) rows_ = m.extents[row], from_row_ = m.from[row], to_row_ = m.to[row], used[row] = true;
   Shape grid, from_grid, to_grid;
   for (size_t a = 0; a < rank; ++a) {
-    if (a == row || a == column) continue;
+    if (used[a]) continue;
     grid.push_back(m.extents[a]);
     from_grid.push_back(m.from[a]);
     to_grid.push_back(m.to[a]);
   }
   from_ = igemm::RowMap(grid, from_grid);
   to_ = igemm::RowMap(grid, to_grid);
-  planes_ = elements(grid);
+  planes_ = elements(m.extents) == 0 ? 0 : elements(grid);
   threads_ = useful_threads(threads, 2 * elements(m.extents) * bytes_);
 }
 
 void StridedCopy::run(void* to, const void* from) const {
   if (planes_ * rows_ * columns_ == 0) return;
-  switch (bytes_) {
-    case 1: return copy(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from));
-    case 2: return copy(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from));
-    case 4: return copy(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from));
-    default: return copy(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from));
-  }
+  with_bytes(bytes_, [&]<class T>(T) { copy(static_cast<T*>(to), static_cast<const T*>(from)); });
+  // What repeats is copied on, the inner axes first.
+  for (size_t i = repeats_.size(); i-- > 0;) repeats_[i].second.run(static_cast<char*>(to) + repeats_[i].first, to);
 }
 
 template <class T> void StridedCopy::copy(T* to, const T* from) const {
+  if (!places_.empty()) return copy_by_places(to, from);
   if (lines_) return copy_by_lines(to, from);
   if (to_column_ == 1 && from_row_ == 1) return transpose(to, from);
   const int64_t bands = std::max<int64_t>(1, rows_ / tile);
@@ -249,6 +277,43 @@ template <class T> void StridedCopy::transpose(T* to, const T* from) const {
                      rows.length(row), columns.length(column), to_row_, from_column_);
     }
   });
+}
+
+/// Threads share the rows, each of which is a list of short lines.
+template <class T> void StridedCopy::copy_by_places(T* to, const T* from) const {
+  const int64_t row_bytes = static_cast<int64_t>(places_.size() * sizeof(T)) * columns_;
+  parallel(threads_, planes_ * rows_, std::max<int64_t>(1, 4096 / row_bytes), [&](int64_t begin, int64_t end, int) {
+    igemm::RowMap::Walk to_plane(to_, begin / rows_), from_plane(from_, begin / rows_);
+    for (int64_t row = begin % rows_; begin < end; row = 0, to_plane.next(), from_plane.next()) {
+      const int64_t rows = std::min(rows_ - row, end - begin);
+      copy_places(to + to_plane.offset() + row * to_row_, from + from_plane.offset() + row * from_row_, rows);
+      begin += rows;
+    }
+  });
+}
+
+template <class T> void StridedCopy::copy_places(T* to, const T* from, int64_t rows) const {
+  const int64_t columns = columns_, size = sizeof(T);
+  const auto each = [&](const auto& line) {
+    for (int64_t i = 0; i < rows; ++i, to += to_row_, from += from_row_)
+      for (const Place& p : places_) line(to + p.to, from + p.from);
+  };
+  if (from_column_ == 1) {
+    with_width(columns * size, [&](auto width) {
+      each([&](T* y, const T* x) {
+        copy_by_pieces<width>(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(x), 1, columns * size, 0, 0);
+      });
+    });
+  } else if (from_column_ == 0) {
+    with_width(std::min<int64_t>(columns * size, 16), [&](auto width) {
+      if constexpr (width <= 16 && width >= static_cast<int>(sizeof(T)))
+        each([&](T* y, const T* x) { fill_by_pieces<width>(y, *x, columns); });
+    });
+  } else {
+    each([&, step = from_column_](T* y, const T* x) {
+      for (int64_t j = 0; j < columns; ++j) y[j] = x[j * step];
+    });
+  }
 }
 
 /// Threads share the elements rather than the lines, of which there may be one.

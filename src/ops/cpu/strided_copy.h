@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "ops/core/tactic.h"
 #include "ops/cpu/igemm/row_map.h"
@@ -23,7 +25,8 @@ template <class F> void with_bytes(int64_t bytes, F&& f) {
 }
 
 /// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Where the target's innermost axis is the source's too, or
-/// repeats an element, whole lines are copied or filled. Else both sides are walked along the axis that is innermost in each, in
+/// repeats an element, whole lines are copied or filled; short ones by a list of their places. Blocks of short lines that repeat
+/// are written once, and copied on. Else both sides are walked along the axis that is innermost in each, in
 /// square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8 bytes.
 class StridedCopy {
  public:
@@ -38,7 +41,12 @@ class StridedCopy {
   }
 
  private:
+  struct Place {
+    int64_t to = 0, from = 0;
+  };
   template <class T> void copy(T* to, const T* from) const;
+  template <class T> void copy_by_places(T* to, const T* from) const;
+  template <class T> void copy_places(T* to, const T* from, int64_t rows) const;
   template <class T> void copy_by_lines(T* to, const T* from) const;
   template <class T> void transpose(T* to, const T* from) const;
 
@@ -47,7 +55,10 @@ class StridedCopy {
   igemm::RowMap from_, to_;  // of the planes
   int64_t planes_ = 1, rows_ = 1, columns_ = 1;
   int64_t from_row_ = 0, from_column_ = 0, to_row_ = 0, to_column_ = 0;
-  bool lines_ = false;  // elements side by side in the target come from one line of the source
+  bool lines_ = false;         // elements side by side in the target come from one line of the source
+  std::vector<Place> places_;  // of a row's lines where they are short
+  /// What is copied on within the target, the outermost axis first: to so many bytes behind its beginning.
+  std::vector<std::pair<int64_t, StridedCopy>> repeats_;
 };
 
 /// Microseconds to read and write as many bytes as the node's outputs have.

@@ -9,6 +9,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_lines.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/generate/offer.h"
 
@@ -56,14 +57,27 @@ void offer_trilu(const BoundNode& b, const Machine& machine, Offer& offer) {
   add(b, machine, offer, [=](const Buffers& m) {
     const int64_t k = std::clamp(given ? *static_cast<const int64_t*>(m.inputs[1]) : 0, -rows - 1, columns + 1);
     parallel(threads, all, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t diagonal = std::clamp<int64_t>(row % rows + k + (upper ? 0 : 1), 0, columns);  // first kept, or dropped
-        const int64_t first = upper ? diagonal : 0, last = upper ? columns : diagonal;
-        const char* x = static_cast<const char*>(m.inputs[0]) + row * columns * size;
-        char* y = static_cast<char*>(m.outputs[0]) + row * columns * size;
-        if (first > 0) std::memset(y, 0, static_cast<size_t>(first * size));  // of short rows calls are what costs
-        if (y != x && last > first) std::memcpy(y + first * size, x + first * size, static_cast<size_t>((last - first) * size));
-        if (last < columns) std::memset(y + last * size, 0, static_cast<size_t>((columns - last) * size));
+      const char* x = static_cast<const char*>(m.inputs[0]) + begin * columns * size;
+      char* y = static_cast<char*>(m.outputs[0]) + begin * columns * size;
+      const auto put = [&](int64_t count, bool kept) {
+        const int64_t bytes = count * size;
+        if (!kept)
+          fill_line(y, char{0}, bytes);
+        else if (y != x)
+          copy_line(y, x, bytes);
+        x += bytes, y += bytes;
+      };
+      for (int64_t row = begin, n = 0; row < end; row += n) {
+        const int64_t in_matrix = row % rows, diagonal = in_matrix + k + (upper ? 0 : 1);  // first kept, or dropped
+        // Rows that are whole, one behind the other, are one piece.
+        if (diagonal <= 0 || diagonal >= columns) {
+          n = std::min({end - row, rows - in_matrix, diagonal <= 0 ? 1 - diagonal : rows});
+          put(n * columns, upper == (diagonal <= 0));
+        } else {
+          n = 1;
+          put(diagonal, !upper);
+          put(columns - diagonal, upper);
+        }
       }
     });
   });

@@ -1,11 +1,13 @@
 // Moves by mapped axes on the processor: Pad in every mode, CenterCropPad and nearest Resize, in any rank and of any whole number
-// of bytes. The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled; where runs are short, a
-// list of places. A row of the same elements as the one before it is a copy of that.
+// of bytes. The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled; where runs are short,
+// the axes around it join the row, and where runs are very short, a row is a list of places. A row of the same elements as the one
+// before it is a copy of that.
 #include <algorithm>
 #include <cstring>
 
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_lines.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/movement/mapped_axes.h"
 #include "ops/movement/offer.h"
@@ -13,7 +15,9 @@
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t short_run = 8;             // elements; a call for such a run takes longer than looking up the place of each
+constexpr int64_t short_run = 4;             // elements; to copy a shorter one takes longer than to look up the place of each
+constexpr int64_t most_joined_bytes = 4096;  // a longer row is left as it is
+constexpr int64_t most_runs = 512;           // of a row that axes have joined
 constexpr int64_t most_run_bytes = 1 << 16;  // a longer one is cut, so that threads can share a single row
 
 /// Elements of y that lie side by side.
@@ -52,6 +56,35 @@ std::vector<Run> runs_of(const MappedAxis& axis, int64_t width, int64_t most) {
   return cut;
 }
 
+/// Rows of an axis one behind the other, as one row. What lies outside side by side is one run.
+std::vector<Run> joined_by(const MappedAxis& axis, const std::vector<Run>& row) {
+  std::vector<Run> runs;
+  for (int64_t i = 0; i < axis.extent; ++i) {
+    const int64_t place = axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
+    for (Run r : row) {
+      r.to += i * axis.to, r.from += std::max<int64_t>(0, place) * axis.from, r.outside = r.outside || place < 0;
+      if (!runs.empty() && r.outside && runs.back().outside && runs.back().to + runs.back().count == r.to)
+        runs.back().count += r.count;
+      else
+        runs.push_back(r);
+    }
+  }
+  return runs;
+}
+
+/// Whether many rows along the axis are the one before them again: those are copied on.
+bool repeats(const MappedAxis& axis) {
+  int64_t again = 0;
+  for (size_t i = 1; i < axis.places.size(); ++i) again += axis.places[i] >= 0 && axis.places[i] == axis.places[i - 1] ? 1 : 0;
+  return axis.from == 0 || 4 * again > axis.extent;
+}
+
+int64_t elements_of(const std::vector<Run>& row) {
+  int64_t sum = 0;
+  for (const Run& r : row) sum += r.count;
+  return sum;
+}
+
 class MappedKernel final : public Kernel {
  public:
   MappedKernel(const BoundNode& b, const PaddedAxes& p, int threads)
@@ -61,13 +94,19 @@ class MappedKernel final : public Kernel {
     const MappedAxis inner = merged.axes.back();
     merged.axes.pop_back();
     runs_ = runs_of(inner, merged.width, std::max<int64_t>(1, most_run_bytes / size_));
-    const int64_t elements_of_row = inner.extent * merged.width;
-    const bool side_by_side = inner.to == merged.width && std::ranges::none_of(runs_, &Run::outside);
-    if (side_by_side && elements_of_row < short_run * static_cast<int64_t>(runs_.size()) &&
-        elements_of_row <= most_run_bytes / size_) {
-      places_.resize(static_cast<size_t>(elements_of_row));
+    // A walk's step takes as long as some runs.
+    while (!merged.axes.empty() && !repeats(merged.axes.back()) && elements_of(runs_) * size_ < most_joined_bytes &&
+           static_cast<int64_t>(runs_.size()) * merged.axes.back().extent <= most_runs) {
+      runs_ = joined_by(merged.axes.back(), runs_);
+      merged.axes.pop_back();
+    }
+    const int64_t elements_of_row = elements_of(runs_);
+    dense_ = runs_.front().to == 0;
+    for (size_t r = 1; r < runs_.size(); ++r) dense_ = dense_ && runs_[r].to == runs_[r - 1].to + runs_[r - 1].count;
+    if (dense_ && elements_of_row < short_run * static_cast<int64_t>(runs_.size()) && elements_of_row <= most_run_bytes / size_) {
       for (const Run& r : runs_)
-        for (int64_t i = 0; i < r.count; ++i) places_[static_cast<size_t>(r.to + i)] = r.from + i * r.step;
+        for (int64_t i = 0; i < r.count; ++i) places_.push_back(r.outside ? -1 : r.from + i * r.step);
+      any_outside_ = std::ranges::any_of(runs_, &Run::outside);
     }
     axes_ = std::move(merged.axes);
     for (const MappedAxis& a : axes_) rows_ *= a.extent;
@@ -106,28 +145,41 @@ class MappedKernel final : public Kernel {
           inside = inside && place >= 0;
         }
         begin += last - first;
-        if (places_.empty() || !inside) {
-          for (int64_t r = first; r < last && places_.empty(); ++r)
-            copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
-          std::fill_n(y + to, places_.size(), outside);
+        if (!inside && dense_) {
+          const Run &front = runs_[static_cast<size_t>(places_.empty() ? first : 0)],
+                    &back = places_.empty() ? runs_[static_cast<size_t>(last) - 1] : runs_.back();
+          fill_line(y + to + front.to, outside, back.to + back.count - front.to);
+        } else if (places_.empty()) {
+          for (int64_t r = first; r < last; ++r) copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
         } else if (source == x + from) {
           std::memcpy(y + to, written, places_.size() * sizeof(T));
         } else {
-          for (size_t i = 0; i < places_.size(); ++i) y[to + static_cast<int64_t>(i)] = x[from + places_[i]];
+          gather(y + to, x + from, outside);
           source = x + from, written = y + to;
         }
       }
     });
   }
 
+  template <class T> void gather(T* y, const T* x, T outside) const {
+    if (!any_outside_) {
+      for (const int64_t place : places_) *y++ = x[place];
+    } else {
+      for (const int64_t place : places_) {
+        const T found = x[std::max<int64_t>(0, place)];
+        *y++ = place < 0 ? outside : found;
+      }
+    }
+  }
+
   template <class T> static void copy(const Run& r, T* y, const T* x, bool inside, T outside) {
     y += r.to;
     if (!inside || r.outside) {
-      std::fill_n(y, r.count, outside);
+      fill_line(y, outside, r.count);
     } else if (r.step == 1) {
-      std::memcpy(y, x + r.from, static_cast<size_t>(r.count) * sizeof(T));
+      copy_line(y, x + r.from, r.count * static_cast<int64_t>(sizeof(T)));
     } else if (r.step == 0) {
-      std::fill_n(y, r.count, x[r.from]);
+      fill_line(y, x[r.from], r.count);
     } else {
       for (int64_t i = 0; i < r.count; ++i) y[i] = x[r.from + i * r.step];
     }
@@ -138,7 +190,8 @@ class MappedKernel final : public Kernel {
   bool computed_fill_;
   std::vector<MappedAxis> axes_;  // the outer ones
   std::vector<Run> runs_;
-  std::vector<int64_t> places_;  // of a row's elements in x, in place of runs
+  bool dense_ = false, any_outside_ = false;  // runs lie side by side; some are outside
+  std::vector<int64_t> places_;               // of a row's elements in x, in place of runs; -1: outside
   int threads_ = 1;
 };
 

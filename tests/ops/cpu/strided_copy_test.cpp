@@ -95,6 +95,42 @@ TEST(StridedCopy, repeats_reverses_and_skips) {
   every_width({200'000}, {0}, {1});
 }
 
+TEST(StridedCopy, copies_short_lines_that_repeat_skip_and_lie_apart) {
+  std::mt19937 random(21);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  for (int i = 0; i < 1000; ++i) {
+    Shape extents, from;
+    int64_t step = 1 + below(2);
+    for (int64_t a = 0, rank = 1 + below(5); a < rank; ++a) extents.push_back(below(9) == 0 ? 1 + below(70) : 1 + below(6));
+    if (below(8) == 0) extents[0] = 300;  // more lines than are kept in a list
+    if (elements(extents) > 20000) continue;
+    std::vector<size_t> order(extents.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const Shape to = strides_of(extents, order, below(4) == 0 ? below(3) : 0);
+    if (below(4) == 0) std::shuffle(order.begin(), order.end(), random);
+    from.resize(extents.size());
+    for (size_t a = order.size(); a-- > 0;) {  // half of the axes repeat
+      from[order[a]] = below(2) == 0 ? 0 : step;
+      if (from[order[a]] != 0) step *= extents[order[a]];
+    }
+    SCOPED_TRACE("case " + std::to_string(i));
+    switch (below(4)) {
+      case 0: expect_copied<uint8_t>(extents, from, to, 1); break;
+      case 1: expect_copied<uint16_t>(extents, from, to, i % 8 == 0 ? 3 : 1); break;
+      case 2: expect_copied<uint32_t>(extents, from, to, i % 8 == 0 ? 2 : 1); break;
+      default: expect_copied<uint64_t>(extents, from, to, 1); break;
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(StridedCopy, leaves_memory_alone_where_there_is_nothing_to_repeat) {
+  uint32_t untouched[4] = {7, 7, 7, 7};
+  const uint32_t source[12] = {};
+  StridedCopy({0, 2, 12}, {0, 0, 1}, {24, 12, 1}, 4, 1).run(untouched, source);
+  EXPECT_EQ(untouched[0], 7u);
+}
+
 TEST(StridedCopy, reverses_lines) {
   for (const int64_t n : {3, 16, 1000}) {
     std::vector<uint16_t> source(static_cast<size_t>(4 * n)), result(source.size());

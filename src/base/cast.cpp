@@ -2,6 +2,8 @@
 // each of their values, and strings through text.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -60,6 +62,21 @@ uint32_t get_packed(const uint8_t* data, int width, int64_t i) {
 void set_packed(uint8_t* data, int width, int64_t i, uint32_t code) {  // on zeroed bytes
   const int per_byte = 8 / width, shift = static_cast<int>(i % per_byte) * width;
   data[i / per_byte] |= static_cast<uint8_t>((code & ((1u << width) - 1)) << shift);
+}
+
+/// The formats of 8 bits with a sign: what `encode` takes by many numbers.
+bool is_byte_float(DType t) { return is_small_float(t) && bits(t) == 8 && t != DType::f8e8m0; }
+
+/// By code, what it is as f32, exactly.
+const std::array<float, 256>& decoded(DType t) {
+  const auto all = [](DType type) {
+    std::array<float, 256> numbers;
+    for (uint32_t code = 0; code < 256; ++code) numbers[code] = static_cast<float>(decode(mini_float(type), code));
+    return numbers;
+  };
+  static const std::array<float, 256> e4m3fn = all(DType::f8e4m3fn), e4m3fnuz = all(DType::f8e4m3fnuz), e5m2 = all(DType::f8e5m2),
+                                      e5m2fnuz = all(DType::f8e5m2fnuz);
+  return t == DType::f8e4m3fn ? e4m3fn : t == DType::f8e4m3fnuz ? e4m3fnuz : t == DType::f8e5m2 ? e5m2 : e5m2fnuz;
 }
 
 /// 2-, 4- and 8-bit types that C++ does not store → f64, exactly.
@@ -167,7 +184,20 @@ Tensor Tensor::cast(DType to, CastOptions options) const {
   if (to == DType::string) return to_text(wide ? *this : widen(*this).cast(DType::f32));
   if (type_ == DType::string) return from_text(*this, to).cast(to, options);
   if (!wide && is_integer(type_) && is_integer(to)) return widen(*this).cast(DType::i64).cast(to, options);  // lowest bits
+  if (is_byte_float(type_) && to == DType::f32) {
+    Tensor out = empty(to, shape_);
+    const std::array<float, 256>& numbers = decoded(type_);
+    const auto* codes = static_cast<const uint8_t*>(raw());
+    std::transform(codes, codes + size_, out.data<float>(), [&](uint8_t code) { return numbers[code]; });
+    return out;
+  }
   if (!wide) return widen(*this).cast(to, options);
+  if (is_byte_float(to) && (type_ == DType::f32 || type_ == DType::f16 || type_ == DType::bf16)) {
+    const Tensor floats = type_ == DType::f32 ? *this : cast(DType::f32);
+    Tensor out = empty(to, shape_);
+    encode(mini_float(to), floats.data<float>(), size_, options.saturate, static_cast<uint8_t*>(out.raw()));
+    return out;
+  }
   if (is_packed(to) || is_small_float(to)) return narrow(type_ == DType::f64 ? *this : cast(DType::f64), to, options);
 
   Tensor out = empty(to, shape_);

@@ -92,6 +92,29 @@ uint32_t encode(const MiniFloat& f, double value, bool saturate) {
   return sign | code;
 }
 
+void encode(const MiniFloat& f, const float* values, int64_t count, bool saturate, uint8_t* codes) {
+  // Without a branch: numbers are rounded by an addition to their bits, which may run into the exponent, those that are subnormal in
+  // the format by an addition of 2^23, whose last bits count its smallest number.
+  const int dropped = 23 - f.mantissa;
+  const uint32_t sign_bit = magnitude_mask(f) + 1, half = (1u << (dropped - 1)) - 1;
+  const auto rebased = static_cast<uint32_t>(127 - f.bias) << f.mantissa;
+  const auto least_normal = static_cast<uint32_t>(128 - f.bias) << 23;
+  const float to_units = std::ldexp(1.0f, f.bias - 1 + f.mantissa);
+  const uint32_t most = largest(f), nan = nan_code(f, 0);
+  const uint32_t beyond = saturate || f.specials == MiniFloat::none ? most : f.specials == MiniFloat::ieee ? most + 1 : nan;
+  const bool one_zero = f.specials == MiniFloat::nan_negative_zero;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(values[i]), magnitude = bits & 0x7fffffff;
+    const uint32_t normal = ((magnitude + half + ((magnitude >> dropped) & 1)) >> dropped) - rebased;
+    const float units = std::bit_cast<float>(std::min(magnitude, least_normal)) * to_units + 0x1p23f;
+    uint32_t code = magnitude < least_normal ? std::bit_cast<uint32_t>(units) - 0x4b000000u : normal;
+    code = code > most ? beyond : code;
+    code = magnitude > 0x7f800000 ? nan : code;
+    const uint32_t sign = bits >> 31 ? sign_bit : 0;
+    codes[i] = static_cast<uint8_t>(one_zero && code == 0 ? 0 : code | sign);
+  }
+}
+
 double decode_e8m0(uint8_t bits) { return bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127); }
 
 uint8_t encode_e8m0(float value, const CastOptions& options) {

@@ -28,6 +28,9 @@ double decode(const MiniFloat& f, uint32_t bits);
 /// infinity in f16 and bf16.
 uint32_t encode(const MiniFloat& f, double value, bool saturate);
 
+/// The same for a format of 8 bits, many numbers at a time.
+void encode(const MiniFloat& f, const float* values, int64_t count, bool saturate, uint8_t* codes);
+
 /// f8e8m0: powers of two from 2^-127 to 2^127, 255 is NaN; no sign.
 double decode_e8m0(uint8_t bits);
 /// The sign is dropped; zero becomes 2^-127 and infinity NaN, as ONNX's reference has it.

@@ -92,6 +92,20 @@ TEST(MiniFloat, every_code_survives_the_way_through_double) {
   }
 }
 
+TEST(MiniFloat, many_numbers_at_a_time_are_encoded_as_one_by_one) {
+  std::vector<float> values;
+  for (uint32_t high = 0; high < 1u << 16; ++high)  // all exponents, with bits at and beside what halves and ties need
+    for (uint32_t low : {0x0u, 0x1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(std::bit_cast<float>(high << 16 | low));
+  std::vector<uint8_t> codes(values.size());
+  for (DType t : {DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz})
+    for (bool saturate : {false, true}) {
+      encode(mini_float(t), values.data(), static_cast<int64_t>(values.size()), saturate, codes.data());
+      for (size_t i = 0; i < values.size(); ++i)
+        ASSERT_EQ(codes[i], encode(mini_float(t), values[i], saturate)) << name(t) << " " << values[i] << " " << saturate;
+    }
+}
+
 TEST(MiniFloat, largest_numbers_are_those_of_the_formats) {
   EXPECT_EQ(decode(mini_float(DType::f8e4m3fn), 0x7e), 448);
   EXPECT_EQ(decode(mini_float(DType::f8e4m3fnuz), 0x7f), 240);

@@ -1,5 +1,6 @@
 // QuantizeLinear and DequantizeLinear on the processor: pointwise programs, for which scales and zero points are views of the result
 // that repeat along every axis but their own.
+#include "base/minifloat.h"
 #include "expr/simd/isa.h"
 #include "ops/core/loops.h"
 #include "ops/core/quantized_program.h"
@@ -41,34 +42,83 @@ BlockedViews views_of(const BoundNode& b) {
   return v;
 }
 
+bool is_quantize(const BoundNode& b) { return b.node->op == "QuantizeLinear"; }
+
+/// Elements in a row that has one scale and one zero point; 0 where they lie otherwise, are not f32, or are fewer than `least`.
+int64_t row_of_one_scale(const BoundNode& b, const BlockedViews& v, int64_t least) {
+  const DType floats = is_quantize(b) ? b.inputs[0].type : b.outputs[0].type;
+  if (b.inputs[1].type != DType::f32 || floats != DType::f32 || v.dense != strides(v.shape) ||
+      memory_strides(b.outputs[0]) != memory_strides(b.inputs[0]) || v.shape.size() > 8)
+    return 0;
+  int64_t row = 1;
+  for (size_t a = v.shape.size(); a > 0 && (v.scale[a - 1] == 0 || v.shape[a - 1] == 1); --a) row *= v.shape[a - 1];
+  return row < least && row < elements(v.shape) ? 0 : row;
+}
+
+/// Where the scale of each row lies.
+igemm::RowMap scales_of(const BlockedViews& v, int64_t row) {
+  Shape extents, steps;
+  for (size_t a = 0; a < v.shape.size() && elements(extents) < elements(v.shape) / row; ++a)
+    extents.push_back(v.shape[a]), steps.push_back(v.scale[a]);
+  return igemm::RowMap(extents, steps);
+}
+
+/// QuantizeLinear of f32 to floats of 8 bits.
+class SmallFloatRowsKernel final : public Kernel {
+ public:
+  SmallFloatRowsKernel(const BoundNode& b, const BlockedViews& v, int64_t row, int threads)
+      : count_(elements(v.shape)),
+        row_(row),
+        format_(mini_float(b.outputs[0].type)),
+        saturates_(b.node->get_int("saturate", 1) != 0),
+        has_zero_(b.has(2)),
+        threads_(useful_threads(threads, 4 * count_)),
+        scales_(scales_of(v, row)) {}
+
+  void run(const Buffers& b) override {
+    const auto* x = static_cast<const float*>(b.inputs[0]);
+    const auto* scales = static_cast<const float*>(b.inputs[1]);
+    const auto* zeros = has_zero_ ? static_cast<const uint8_t*>(b.inputs[2]) : nullptr;
+    auto* y = static_cast<uint8_t*>(b.outputs[0]);
+    parallel(threads_, count_, row_ <= 4096 ? row_ : 64, [&](int64_t begin, int64_t end, int) {
+      constexpr int64_t most = 512;
+      float quotients[most];
+      while (begin < end) {
+        const int64_t at = scales_.offset(begin / row_), n = std::min({row_ - begin % row_, end - begin, most});
+        const float scale = scales[at], zero = zeros ? static_cast<float>(decode(format_, zeros[at])) : 0.0f;
+        for (int64_t i = 0; i < n; ++i) quotients[i] = x[begin + i] / scale + zero;
+        encode(format_, quotients, n, saturates_, y + begin);
+        begin += n;
+      }
+    });
+  }
+
+ private:
+  int64_t count_, row_;
+  MiniFloat format_;
+  bool saturates_, has_zero_;
+  int threads_;
+  igemm::RowMap scales_;
+};
+
 /// QuantizeLinear of f32 to bytes, or DequantizeLinear of bytes to f32, whose scale and zero point are those of a whole row: those of
 /// the tensor, of a channel or of a block.
 class LinearRowsKernel final : public Kernel {
  public:
   /// Elements in a row; 0 where the kernel does not take it.
   static int64_t row_of(const BoundNode& b, const BlockedViews& v) {
-    const DType floats = quantizes(b) ? b.inputs[0].type : b.outputs[0].type;
-    if (simd::best() != simd::Isa::avx2 || b.inputs[1].type != DType::f32 || floats != DType::f32 || !is_byte(bytes_of(b)) ||
-        v.dense != strides(v.shape) || memory_strides(b.outputs[0]) != memory_strides(b.inputs[0]) || v.shape.size() > 8)
-      return 0;
-    int64_t row = 1;
-    for (size_t a = v.shape.size(); a > 0 && (v.scale[a - 1] == 0 || v.shape[a - 1] == 1); --a) row *= v.shape[a - 1];
-    return row < 16 && row < elements(v.shape) ? 0 : row;
+    return simd::best() == simd::Isa::avx2 && is_byte(bytes_of(b)) ? row_of_one_scale(b, v, 16) : 0;
   }
 
   LinearRowsKernel(const BoundNode& b, const BlockedViews& v, int64_t row, int threads)
       : count_(elements(v.shape)),
         row_(row),
         range_(int_range(bytes_of(b))),
-        quantizes_(quantizes(b)),
+        quantizes_(is_quantize(b)),
         is_signed_(bytes_of(b) == DType::i8),
         has_zero_(b.has(2)),
-        threads_(useful_threads(threads, count_ / 2)) {
-    Shape extents, steps;
-    for (size_t a = 0; a < v.shape.size() && elements(extents) < count_ / row; ++a)
-      extents.push_back(v.shape[a]), steps.push_back(v.scale[a]);
-    parameters_ = igemm::RowMap(extents, steps);
-  }
+        threads_(useful_threads(threads, count_ / 2)),
+        parameters_(scales_of(v, row)) {}
 
   void run(const Buffers& b) override {
     const auto* scales = static_cast<const float*>(b.inputs[1]);
@@ -91,8 +141,7 @@ class LinearRowsKernel final : public Kernel {
   }
 
  private:
-  static bool quantizes(const BoundNode& b) { return b.node->op == "QuantizeLinear"; }
-  static DType bytes_of(const BoundNode& b) { return quantizes(b) ? b.outputs[0].type : b.inputs[0].type; }
+  static DType bytes_of(const BoundNode& b) { return is_quantize(b) ? b.outputs[0].type : b.inputs[0].type; }
 
   void quantize(const float* x, int64_t n, float scale, int32_t zero, uint8_t* y) const {
     if (!(scale > 1e-30f && scale < 1e30f)) {  // a quotient of other scales may be no number
@@ -115,6 +164,15 @@ class LinearRowsKernel final : public Kernel {
   igemm::RowMap parameters_;  // of the rows
 };
 
+std::optional<Refusal> rejects_blocks(const BoundNode& b) {
+  const int64_t block = b.node->get_int("block_size", 0);
+  if (block == 0) return std::nullopt;
+  const auto rank = static_cast<int64_t>(b.inputs[0].shape.size());
+  const int64_t extent = b.inputs[0].shape[static_cast<size_t>(normalize_axis(b.node->get_int("axis", 1), rank))];
+  if (extent % block != 0) return refuse(Reason::wrong_shape, "an axis of {} in blocks of {}", extent, block);
+  return std::nullopt;
+}
+
 std::optional<Refusal> rejects(const BoundNode& b) {
   if (auto why = rejects_layouts(b)) return why;
   if (elements(b.inputs[0].shape) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
@@ -126,18 +184,32 @@ std::optional<Refusal> rejects(const BoundNode& b) {
     if (bits(b.outputs[0].type) > 16)
       return refuse(Reason::not_exact, "y is {}: f32 does not hold its limits", name(b.outputs[0].type));
   }
-  const int64_t block = b.node->get_int("block_size", 0);
-  if (block != 0) {
-    const auto rank = static_cast<int64_t>(b.inputs[0].shape.size());
-    const int64_t extent = b.inputs[0].shape[static_cast<size_t>(normalize_axis(b.node->get_int("axis", 1), rank))];
-    if (extent % block != 0) return refuse(Reason::wrong_shape, "an axis of {} in blocks of {}", extent, block);
-  }
-  return std::nullopt;
+  return rejects_blocks(b);
+}
+
+}  // namespace
+
+namespace {
+
+/// Nothing where the kernel does not take it.
+bool offer_small_floats(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const DType y = b.outputs[0].type, precision = static_cast<DType>(b.node->get_int("precision", 0));
+  const bool small = y == DType::f8e4m3fn || y == DType::f8e4m3fnuz || y == DType::f8e5m2 || y == DType::f8e5m2fnuz;
+  if (!is_quantize(b) || !small || (precision != DType::undefined && precision != DType::f32) || rejects_layouts(b)) return false;
+  if (elements(b.inputs[0].shape) == 0 || rejects_blocks(b)) return false;
+  const BlockedViews v = views_of(b);
+  const int64_t row = row_of_one_scale(b, v, 1);
+  if (row == 0) return false;
+  offer.candidates.push_back(
+      {"cpu", "", 1 + static_cast<double>(elements(v.shape)) / 1e3 / machine.threads,
+       [b, v, row, threads = machine.threads] { return std::make_unique<SmallFloatRowsKernel>(b, v, row, threads); }});
+  return true;
 }
 
 }  // namespace
 
 void offer_linear_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (offer_small_floats(b, machine, offer)) return;
   if (auto why = rejects(b)) return offer.refuse("cpu", std::move(*why));
   Node node = *b.node;
   node.domain = onnx_domain;  // of ONNX Runtime's twins, too

@@ -52,6 +52,23 @@ TEST(QuantizeLinearTactics, equal_the_reference_bit_for_bit) {
   }
 }
 
+TEST(QuantizeLinearTactics, floats_of_8_bits_equal_the_reference) {
+  for (const Form& f : forms) {
+    for (const DType type : {DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz}) {
+      for (const bool zero : {false, true}) {
+        Trial t;
+        t.node = node_of("QuantizeLinear", onnx_domain, f);
+        t.node.attrs["output_dtype"] = static_cast<int64_t>(type);
+        t.add(random_tensor(DType::f32, f.x, 1, -90, 90), false);
+        t.add(random_tensor(DType::f32, f.scale, 2, 0.1, 0.4), zero);
+        if (zero) t.add(random_tensor(type, f.scale, 3, -3, 3), true);
+        t.result(type, f.x);
+        EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << to_string(f.x) << to_string(f.scale);
+      }
+    }
+  }
+}
+
 TEST(QuantizeLinearTactics, scales_that_divide_into_no_number) {
   Tensor x = random_tensor(DType::f32, {6, 40}, 1, -40, 60);
   for (int64_t row = 0; row < 6; ++row) {

@@ -166,9 +166,12 @@ Case quantization(Choices& c) {
   op[0] == 'Q' ? k.add(c.one_in(2) ? std::function<Tensor(uint32_t)>(halves(type, s)) : k.numbers(type, s, -200, 200), false)
                : k.add(k.numbers(byte, s), false);
   const Shape of = by_axis ? Shape{s[axis]} : Shape{};
+  const bool small_floats = op[0] == 'Q' && c.one_in(5);
   k.add(by_axis ? random_tensor(type, of, k.seed + 3, 0.01, 0.9)
                 : Tensor::of<float>({}, {c.of({0.5f, 0.25f, 0.0131f})}).cast(type));
-  if (c.one_in(2)) {
+  if (small_floats) {
+    k.add(random_tensor(c.of({DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz}), of, k.seed + 4, -2, 2));
+  } else if (c.one_in(2)) {
     const double least = byte == DType::u8 ? 0 : -128;
     k.add(random_tensor(byte, of, k.seed + 4, least, least + 255));
   }

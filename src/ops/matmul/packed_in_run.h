@@ -7,6 +7,7 @@
 
 #include "ops/cpu/igemm/igemm.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/transpose_block.h"
 #include "ops/matmul/problem.h"
 
 namespace smelt::ops::matmul {
@@ -73,11 +74,21 @@ inline int64_t columns_at_once(int64_t n, int64_t bytes, int threads) {
   return std::min(n, wanted);
 }
 
-/// A transposed left operand as m dense rows of k elements, by `threads` of them.
+/// A transposed left operand as m dense rows of k elements, by `threads` of them: block by block where a column's elements lie side by side.
 template <class T> void pack_left(T* to, const T* from, int64_t m, int64_t k, int64_t row, int64_t column, int threads) {
-  parallel(threads, m, 8, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t r = begin; r < end; ++r) to[r * k + i] = from[r * row + i * column];
+  const auto one_by_one = [&](int64_t first, int64_t last, int64_t begin, int64_t end) {
+    for (int64_t r = first; r < last; ++r)
+      for (int64_t i = begin; i < end; ++i) to[r * k + i] = from[r * row + i * column];
+  };
+  parallel(threads, m, block_side, [&](int64_t begin, int64_t end, int) {
+    if (row != 1) return one_by_one(begin, end, 0, k);
+    int64_t r = begin;
+    for (; r + block_side <= end; r += block_side) {
+      int64_t i = 0;
+      for (; i + block_side <= k; i += block_side) transpose_block(to + r * k + i, k, from + r + i * column, column);
+      one_by_one(r, r + block_side, i, k);
+    }
+    one_by_one(r, end, 0, k);
   });
 }
 

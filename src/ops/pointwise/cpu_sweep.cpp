@@ -13,8 +13,9 @@
 namespace smelt::ops {
 namespace {
 
-// Below, a call of the evaluator costs more than gathering its operands; operands that repeat are gathered once.
-constexpr int64_t short_run = 48, short_repeated_run = 256;
+// Below, a call of the evaluator costs more than gathering its operands, of which it takes bytes many times as fast as f32; operands
+// that repeat are gathered once.
+constexpr int64_t short_run = 48, short_run_bytes = 192, short_repeated_run = 256;
 constexpr int64_t most_repeated = 512;  // elements of such an operand: half a block
 int width(DType t) { return std::max(bits(t) / 8, 1); }
 
@@ -82,7 +83,8 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
     periods_.push_back(period(extents_, strides_[i]));
     all_repeat &= periods_[i] == count_ || (periods_[i] > 0 && periods_[i] <= most_repeated);
   }
-  gathers_ = (!rows_ || repeats) && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : short_run) &&
+  const int64_t fewest = std::max<int64_t>(short_run, short_run_bytes / *std::ranges::max_element(bytes_));
+  gathers_ = (!rows_ || repeats) && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : fewest) &&
              strides_[inputs_] == dense;
   for (size_t i = 0; i < inputs_ && repeats && !gathers_; ++i)
     if (strides_[i].back() != 0 && strides_[i].back() != 1) rows_.reset();

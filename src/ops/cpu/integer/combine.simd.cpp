@@ -142,6 +142,11 @@ void combine_rows(const Combination& c, const uint8_t* a, const uint8_t* b, int6
   std::memset(one, *b, sizeof one);
   const Floats of_all = with.b.load(one), prepared = with.prepared(of_all);
   int64_t i = 0;
+  // What is left behind whole registers ends with a register of its own, which is read before an output in place of an operand is
+  // written.
+  const bool ends = n >= lanes && n % lanes != 0;
+  Whole last;
+  if (ends) last = with.exact(with.a.load(a + n - lanes), repeats ? of_all : with.b.load(b + n - lanes));
   const auto some = [&]<int registers>() __attribute__((always_inline)) {
     Whole made[registers];
     Floats doubtful = all(0);
@@ -159,7 +164,9 @@ void combine_rows(const Combination& c, const uint8_t* a, const uint8_t* b, int6
   };
   for (; i + 4 * lanes <= n; i += 4 * lanes) some.template operator()<4>();
   for (; i + lanes <= n; i += lanes) some.template operator()<1>();
-  if (i < n) {
+  if (ends) {
+    store<1>(to + n - lanes, &last);
+  } else if (i < n) {
     const size_t left = static_cast<size_t>(n - i);
     uint8_t x[16] = {}, y[16] = {};
     int32_t made[lanes];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace smelt::ops::integer {
@@ -86,7 +88,17 @@ void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* out
   if (combines_) {
     const auto row = [&](size_t i) { return CombinedRow{static_cast<const uint8_t*>(inputs[i].data), inputs[i].stride == 0}; };
     const auto combine = simd::widest() == simd::Isa::avx512 ? avx512::combine : avx2::combine;
-    return combine(combination_, row(input_), row(second_), n, bytes);
+    const CombinedRow a = row(input_), b = row(second_);
+    // Of one number and all bytes there are 256 results; to look them up takes a fraction, where there are permutations.
+    constexpr int64_t least = 1024;
+    static const auto permute = avx2::wide_look_up();
+    if (permute && n >= least && a.repeats != b.repeats) {
+      uint8_t all[256], table[256];
+      std::iota(std::begin(all), std::end(all), uint8_t{0});
+      combine(combination_, a.repeats ? a : CombinedRow{all, false}, b.repeats ? b : CombinedRow{all, false}, 256, table);
+      return permute(bytes, a.repeats ? b.bytes : a.bytes, n, table);
+    }
+    return combine(combination_, a, b, n, bytes);
   }
   if (quantizes_) return rows.quantize(row_, static_cast<const float*>(inputs[input_].data), n, bytes);
   rows.look_up(bytes, static_cast<const uint8_t*>(inputs[0].data), n, table_.data());

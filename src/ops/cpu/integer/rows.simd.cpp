@@ -191,7 +191,9 @@ void requantize(const Requantization& r, const SumRows& s) {
                                                  {requantize_with<true, false>, requantize_with<true, true>}};
   forms[r.addends != nullptr][s.start != nullptr](r, s);
   if (!r.table) return;
-  for (int64_t row = 0; row < s.rows; ++row) look_up(s.to + row * s.to_step, s.to + row * s.to_step, s.columns, r.table);
+  static const auto wide_table = wide_look_up();
+  const auto through = wide_table ? wide_table : look_up;
+  for (int64_t row = 0; row < s.rows; ++row) through(s.to + row * s.to_step, s.to + row * s.to_step, s.columns, r.table);
 }
 
 /// The taps' bytes interleaved by pairs of taps, so that vpmaddwd multiplies and adds two taps. unpacklo and unpackhi work within
@@ -328,10 +330,11 @@ void depthwise_from(const DepthwisePixels& p, int64_t first) {
 
 const RowFunctions& integer_rows() {
   static const auto wide = wide_depthwise();
-  static const RowFunctions table = {widen<false>,     widen<true>,  requantize,      wide ? wide : depthwise,
-                                     to_floats,        quantize,     quantize_within, dequantize<false>,
-                                     dequantize<true>, look_up,      max_of<false>,   max_of<true>,
-                                     add_to<false>,    add_to<true>, add_sums};
+  static const auto wide_table = wide_look_up();
+  static const RowFunctions table = {
+      widen<false>,    widen<true>,       requantize,       wide ? wide : depthwise,           to_floats,     quantize,
+      quantize_within, dequantize<false>, dequantize<true>, wide_table ? wide_table : look_up, max_of<false>, max_of<true>,
+      add_to<false>,   add_to<true>,      add_sums};
   return table;
 }
 

@@ -65,8 +65,8 @@ class BatchRows final : public igemm::Finish {
   int thread_;
 };
 
-/// Columns that are packed at a time, of which one takes `bytes` of panels: so many that threads share them out, and no more than stay in
-/// their L2 caches until the rows have gone by. What is packed once is read once where the rows are few.
+/// Columns that are packed at a time, of which one takes `bytes` of panels: so many that threads share them out, and no more than
+/// stay in their L2 caches until the rows have gone by. What is packed once is read once where the rows are few.
 inline int64_t columns_at_once(int64_t n, int64_t bytes, int threads) {
   constexpr int64_t most_bytes = 1 << 18, most_panels = 16;
   const int64_t fitting = most_bytes / std::max<int64_t>(bytes, 1), least = 4 * most_panels * igemm::tile_columns;
@@ -74,7 +74,7 @@ inline int64_t columns_at_once(int64_t n, int64_t bytes, int threads) {
   return std::min(n, wanted);
 }
 
-/// A transposed left operand as m dense rows of k elements, by `threads` of them: block by block where a column's elements lie side by side.
+/// A transposed left operand as m dense rows of k elements, by `threads` of them: by blocks where a column's elements are adjacent.
 template <class T> void pack_left(T* to, const T* from, int64_t m, int64_t k, int64_t row, int64_t column, int threads) {
   const auto one_by_one = [&](int64_t first, int64_t last, int64_t begin, int64_t end) {
     for (int64_t r = first; r < last; ++r)

@@ -1,6 +1,6 @@
-// Pooling of many small plain planes of f32, f16 and bf16: what beginning and ending a line takes (40 ns) is more than a short line's own
-// work. So planes are turned, some at a time, until those of a group lie side by side, pooled as pixels of so many channels, and turned
-// back: a place takes its taps for all planes of the group at once.
+// Pooling of many small plain planes of f32, f16 and bf16: what beginning and ending a line takes (40 ns) is more than a short
+// line's own work. So planes are turned, some at a time, until those of a group lie side by side, pooled as pixels of so many
+// channels, and turned back: a place takes its taps for all planes of the group at once.
 #include <algorithm>
 #include <array>
 

@@ -112,7 +112,7 @@ int64_t Gemm::workspace() const { return threads_ * (panels_bytes() + rows_bytes
 
 /// Whether a few rows read b's whole panels where they lie.
 bool Gemm::reads_in_place(Matrix b) const { return b.column == 1 && m_ <= 3 * table_->rows; }
-/// Whether rows are packed for several panels, or because they are far apart by a power of two, and would share few places of a cache.
+/// Whether rows are packed for several panels, or because they are a power of two apart, and would share few places of a cache.
 bool Gemm::packs_rows(Matrix a) const {
   constexpr int64_t page = 4096, few_panels = 4;
   return panels() > few_panels || (panels() > 1 && a.row * size_ % page == 0);
@@ -128,8 +128,8 @@ void Gemm::pack(Matrix b, int64_t p, int64_t k, int64_t count, char* to) const {
     copy_panel(reinterpret_cast<const uint32_t*>(from), b.row, b.column, count, used, reinterpret_cast<uint32_t*>(to), columns);
 }
 
-/// `count` columns of rows from column k on, tile by tile; the step between them is the tile's rows. So a tile reads one line after
-/// the other: rows that are a power of two apart would share few places of the cache.
+/// `count` columns of rows from column k on, tile by tile; the step between them is the tile's rows. So a tile reads one line
+/// after the other: rows that are a power of two apart would share few places of the cache.
 void Gemm::pack_rows(Matrix a, int64_t first, int64_t last, int64_t k, int64_t count, char* to) const {
   const int64_t step = table_->rows;
   for (int64_t i = first; i < last; i += step) {

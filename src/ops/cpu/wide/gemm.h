@@ -1,7 +1,7 @@
 // Matrix products of elements that no library at hand multiplies on the processor: doubles, and integers of 32 and 64 bits.
 // Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): a task packs its panels of the right
-// operand, a block of K at a time, so that the innermost kernel reads them in order, from cache, and so it does with its rows of the
-// left one, where there are several panels for them. Where the rows are few, they read the panels where they lie.
+// operand, a block of K at a time, so that the innermost kernel reads them in order, from cache, and so it does with its rows of
+// the left one, where there are several panels for them. Where the rows are few, they read the panels where they lie.
 #pragma once
 
 #include <cstdint>

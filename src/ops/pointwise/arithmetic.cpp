@@ -187,9 +187,10 @@ template <class C> struct Bounds {
     load(value, 0, 1, 1, &bound);
     return true;
   }
+  /// A bound that is NaN gives NaN, as Min and Max do.
   C operator()(C a) const {
-    if (has_low && a < low) a = low;
-    if (has_high && a > high) a = high;
+    if (has_low && (a < low || low != low)) a = low;
+    if (has_high && (a > high || high != high)) a = high;
     return a;
   }
 };

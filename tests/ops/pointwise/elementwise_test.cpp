@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "ops/one_node.h"
 
@@ -115,6 +116,10 @@ TEST(Clip, reads_bounds_from_inputs_or_attributes) {
   EXPECT_TENSOR(run("Clip", {x, Tensor::scalar(-1.0f), Tensor()}), ({3}), ({-1, 0.5, 5}));
   EXPECT_TENSOR(run("Clip", {x}, {{"min", 0.0f}, {"max", 1.0f}}), ({3}), ({0, 0.5, 1}));
   EXPECT_TENSOR(run("Clip", {x, Tensor::scalar(2.0f), Tensor::scalar(1.0f)}), ({3}), ({1, 1, 1}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::vector<Tensor>& bounds :
+       {std::vector{Tensor::scalar(nan), Tensor()}, std::vector{Tensor(), Tensor::scalar(nan)}})
+    for (const double y : run("Clip", {x, bounds[0], bounds[1]}).to_doubles()) EXPECT_TRUE(std::isnan(y));
 }
 
 TEST(Activation, agrees_with_its_formula) {

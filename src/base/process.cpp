@@ -17,12 +17,26 @@
 namespace smelt {
 namespace {
 
-/// How long a process was ready and had no core; nothing where the system does not say.
-std::chrono::nanoseconds without_a_core(pid_t process) {
+/// How long a process had a core, and how long it was ready and had none until it last got one; `known` where the system says so.
+struct Times {
+  bool known = false;
+  std::chrono::nanoseconds ran{0}, waited{0};
+};
+
+Times times_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/schedstat");
-  int64_t ran_ns = 0, waited_ns = 0;
-  file >> ran_ns >> waited_ns;
-  return std::chrono::nanoseconds(file ? waited_ns : 0);
+  int64_t ran = 0, waited = 0;
+  if (!(file >> ran >> waited)) return {};
+  return {true, std::chrono::nanoseconds(ran), std::chrono::nanoseconds(waited)};
+}
+
+/// Whether a process runs or would if it had a core.
+bool is_ready(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name = line.rfind(')');
+  return name != std::string::npos && line.compare(name, 3, ") R") == 0;
 }
 
 }  // namespace
@@ -51,11 +65,20 @@ Finished run_program(const std::vector<std::string>& words, int input, int limit
     return f;
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);
+  Times before;
+  bool is_late = false;
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end + without_a_core(child) - std::chrono::steady_clock::now()).count();
+    const Times times = times_of(child);
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(end + times.waited - std::chrono::steady_clock::now()).count();
+    if (left <= 0) {  // a wait for a core is in no sum before it ends: whether there is one shows a moment later
+      if (!times.known || (is_late && (times.ran != before.ran || !is_ready(child)))) break;
+      left = 20;
+      is_late = true;
+    } else {
+      is_late = false;
+    }
+    before = times;
     pollfd readable{ends[0], POLLIN, 0};
-    if (left <= 0) break;
     if (::poll(&readable, 1, static_cast<int>(left)) <= 0) continue;
     char block[65536];
     const ssize_t n = ::read(ends[0], block, sizeof block);

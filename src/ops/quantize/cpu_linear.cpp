@@ -187,10 +187,6 @@ std::optional<Refusal> rejects(const BoundNode& b) {
   return rejects_blocks(b);
 }
 
-}  // namespace
-
-namespace {
-
 /// Nothing where the kernel does not take it.
 bool offer_small_floats(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType y = b.outputs[0].type, precision = static_cast<DType>(b.node->get_int("precision", 0));

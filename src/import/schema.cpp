@@ -4,6 +4,7 @@
 #include <onnx/defs/operator_sets_ml.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -37,8 +38,8 @@ static_assert(std::ranges::is_sorted(rows, {}, &Row::op));
 
 const Row* newest(const std::string& op, int version, const std::string& domain) {
   const Row* found = nullptr;
-  for (const Row& r : std::ranges::equal_range(rows, std::string_view(op), {}, &Row::op))
-    if (r.domain == domain && r.since <= version && (!found || r.since > found->since)) found = &r;
+  for (const Row* r = std::ranges::lower_bound(rows, std::string_view(op), {}, &Row::op); r != std::end(rows) && r->op == op; ++r)
+    if (r->domain == domain && r->since <= version && (!found || r->since > found->since)) found = r;
   return found;
 }
 

@@ -128,6 +128,7 @@ class Checker:
         for i, (inputs, size) in enumerate(zip(subject.inputs, subject.sizes)):
             found = {e: engines.load(result["engines"][e]["outputs"][i]) for e in done}
             oracle = self.golden(subject, inputs) if subject.oracle == "float64" else found["ort"]
+            found = {e: tolerance.in_order_of(oracle, x) for e, x in found.items()}
             for output in oracle:
                 row = self.judge(subject, output, {e: found[e][output] for e in done}, oracle[output])
                 result["rows"].append(dict(row, size=size))

@@ -3,7 +3,7 @@
 The rule: error(fused) <= 2 * error(unfused) + one unit in the last place, where the error is taken against the float64
 evaluation of the same graph. It is held twice, for the largest error of an output and for the root mean square of all its
 errors, so that neither one wrong element nor a small error everywhere hides. Integers, bools and strings are equal to the
-oracle's.
+oracle's. Detections whose scores lie within rounding of each other may change places.
 """
 import dataclasses
 import math
@@ -81,6 +81,33 @@ def error(found, oracle):
 # 2e-6, 1.4e-3, 1.9e-2.)
 ROUNDING = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
             "int8": 5e-2}   # a quantum moved here and there, where a value lies next to a half: 2.4e-2 seen
+
+
+def scores_of(outputs):
+    """The scores where outputs are detections, the best first: rows of one count, whose only vector of floats never increases."""
+    vectors = [x for x in outputs.values() if x.ndim == 1 and x.dtype.kind in "fV"]
+    if len(vectors) != 1 or len(outputs) < 2 or any(x.ndim == 0 or len(x) != len(vectors[0]) for x in outputs.values()):
+        return None
+    scores = wide(vectors[0])
+    return scores if len(scores) > 1 and np.all(np.diff(scores) <= 0) else None
+
+
+def in_order_of(oracle, found):
+    """The found outputs. Where they are detections, those of a run of scores that lie within rounding of each other by the oracle
+    are put in its order: each to the place of that which it is nearest to."""
+    scores = scores_of(oracle)
+    if scores is None or any(found[name].shape != x.shape or x.dtype.kind in "OUS" for name, x in oracle.items()):
+        return found
+    kind = type_name(next(found[name] for name, x in oracle.items() if x.ndim == 1 and x.dtype.kind in "fV"))
+    close = ROUNDING.get(kind, 0.0) / 10 * np.abs(scores).max()
+    starts = np.flatnonzero(np.diff(scores, prepend=np.inf) < -close)
+    order = np.arange(len(scores))
+    for begin, end in zip(starts, [*starts[1:], len(scores)]):
+        left = list(range(begin, end))
+        for i in range(begin, end) if end - begin > 1 else ():
+            far = [sum(float(np.abs(wide(found[name][j]) - wide(x[i])).sum()) for name, x in oracle.items()) for j in left]
+            order[i] = left.pop(int(np.argmin(far)))
+    return {name: x[order] for name, x in found.items()}
 
 
 def is_rounding(found, dtype):

@@ -6,6 +6,7 @@ import sys
 import time
 
 import numpy as np
+import onnx
 import pytest
 import smelt
 from conftest import model_of
@@ -254,3 +255,34 @@ def test_a_limit_below_zero_is_a_usage_error(between):
 def build(request):
     import pathlib
     return pathlib.Path(request.config.getoption("--build")).resolve()
+
+
+def peak_of(*command):
+    """The most bytes that a process of the command held; it must come to a good end."""
+    code, said, _, mib = measured(command)
+    assert code == 0, said
+    return int(mib * 2**20)
+
+
+def test_external_data_of_two_and_a_half_gigabytes_is_not_copied(command, tmp_path):
+    rows, width = 600_000, 1024                             # 2.46 GB of zeros: a file of holes
+    with open(tmp_path / "table.data", "wb") as f:
+        f.truncate(rows * width * 4)
+    table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[rows, width], data_location=TensorProto.EXTERNAL)
+    for key, value in [("location", "table.data"), ("offset", "0"), ("length", str(rows * width * 4))]:
+        table.external_data.add(key=key, value=value)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["g"], name="look_up"),
+             helper.make_node("Relu", ["g"], ["y"], name="relu")]
+    graph = helper.make_graph(nodes, "table", [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, width])], [table])
+    model = tmp_path / "table.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), model)
+    limit = 200 << 20
+    plan = tmp_path / "table.plan.onnx"
+    assert peak_of(command.path, "info", model) < limit
+    assert peak_of(command.path, "run", model, "--tuning-level", 0) < limit
+    assert peak_of(command.path, "optimize", model, "-o", plan, "--tuning-level", 0) < limit
+    onnx.checker.check_model(str(plan))
+    assert plan.stat().st_size < 1 << 20                    # points at the model's data, which no second copy lies beside
+    assert sorted(p.name for p in tmp_path.glob("*.data")) == ["table.data"]
+    assert peak_of(command.path, "run", plan, "--tuning-level", 0) < limit

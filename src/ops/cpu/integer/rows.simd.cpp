@@ -167,6 +167,12 @@ void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) 
   for (; i < n; ++i) to[i] = table[from[i]];
 }
 
+/// By permutations, where the processor has them.
+auto best_look_up() {
+  static const auto wide = wide_look_up();
+  return wide ? wide : look_up;
+}
+
 /// The guess's numbers stay in registers from row to row: rows of depthwise windows and of narrow layers are short.
 template <Residual residual, bool adds, bool starts> void requantize_rows(const Requantization& r, const SumRows& s) {
   const Guess g(r);
@@ -191,8 +197,7 @@ void requantize(const Requantization& r, const SumRows& s) {
                                                  {requantize_with<true, false>, requantize_with<true, true>}};
   forms[r.addends != nullptr][s.start != nullptr](r, s);
   if (!r.table) return;
-  static const auto wide_table = wide_look_up();
-  const auto through = wide_table ? wide_table : look_up;
+  const auto through = best_look_up();
   for (int64_t row = 0; row < s.rows; ++row) through(s.to + row * s.to_step, s.to + row * s.to_step, s.columns, r.table);
 }
 
@@ -330,11 +335,10 @@ void depthwise_from(const DepthwisePixels& p, int64_t first) {
 
 const RowFunctions& integer_rows() {
   static const auto wide = wide_depthwise();
-  static const auto wide_table = wide_look_up();
-  static const RowFunctions table = {
-      widen<false>,    widen<true>,       requantize,       wide ? wide : depthwise,           to_floats,     quantize,
-      quantize_within, dequantize<false>, dequantize<true>, wide_table ? wide_table : look_up, max_of<false>, max_of<true>,
-      add_to<false>,   add_to<true>,      add_sums};
+  static const RowFunctions table = {widen<false>,     widen<true>,    requantize,      wide ? wide : depthwise,
+                                     to_floats,        quantize,       quantize_within, dequantize<false>,
+                                     dequantize<true>, best_look_up(), max_of<false>,   max_of<true>,
+                                     add_to<false>,    add_to<true>,   add_sums};
   return table;
 }
 

@@ -39,16 +39,19 @@ template <int width, class T> void fill_by_pieces(T* to, T value, int64_t column
   std::memcpy(to + columns - count, piece, width);
 }
 
-/// One line of any length.
-inline void copy_line(void* to, const void* from, int64_t bytes) {
+/// `rows` lines of `bytes`, to_row and from_row bytes apart.
+inline void copy_lines(void* to, const void* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
+  char* y = static_cast<char*>(to);
+  const char* x = static_cast<const char*>(from);
   if (bytes >= short_line) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    for (int64_t i = 0; i < rows; ++i) std::memcpy(y + i * to_row, x + i * from_row, static_cast<size_t>(bytes));
   } else if (bytes > 0) {
-    with_width(bytes, [&](auto width) {
-      copy_by_pieces<width>(static_cast<char*>(to), static_cast<const char*>(from), 1, bytes, 0, 0);
-    });
+    with_width(bytes, [&](auto width) { copy_by_pieces<width>(y, x, rows, bytes, to_row, from_row); });
   }
 }
+
+/// One line of any length.
+inline void copy_line(void* to, const void* from, int64_t bytes) { copy_lines(to, from, 1, bytes, 0, 0); }
 
 /// `count` elements of one value.
 template <class T> void fill_line(T* to, T value, int64_t count) {

@@ -90,14 +90,10 @@ void repeat_line(char* to, const char* from, int64_t rows, int64_t bytes) {
   }
 }
 
-/// `rows` lines of `bytes`; a call of memcpy would take longer than a short line.
-void copy_lines(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
+/// Lines one behind the other that are all one line are written once, and copied on.
+void move_lines(char* to, const char* from, int64_t rows, int64_t bytes, int64_t to_row, int64_t from_row) {
   if (from_row == 0 && to_row == bytes && rows >= 8 && bytes < short_line) return repeat_line(to, from, rows, bytes);
-  if (bytes >= short_line) {
-    for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_row, from + i * from_row, static_cast<size_t>(bytes));
-  } else {
-    with_width(bytes, [&](auto width) { copy_by_pieces<width>(to, from, rows, bytes, to_row, from_row); });
-  }
+  copy_lines(to, from, rows, bytes, to_row, from_row);
 }
 
 /// Lines whose elements lie `step` apart in the source: repeated, reversed, every other one, or any.
@@ -331,7 +327,7 @@ template <class T> void StridedCopy::copy_by_lines(T* to, const T* from) const {
       T* out = to + to_plane.offset() + row * to_row_ + column;
       const T* in = from + from_plane.offset() + row * from_row_ + column * from_column_;
       if (from_column_ == 1)
-        copy_lines(reinterpret_cast<char*>(out), reinterpret_cast<const char*>(in), rows, columns * size, to_row_ * size,
+        move_lines(reinterpret_cast<char*>(out), reinterpret_cast<const char*>(in), rows, columns * size, to_row_ * size,
                    from_row_ * size);
       else
         gather_lines(out, in, rows, columns, to_row_, from_row_, from_column_);

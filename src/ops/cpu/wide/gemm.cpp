@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/number.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/short_lines.h"
 #include "ops/cpu/transpose_block.h"
 
 namespace smelt::ops::wide {
@@ -29,21 +29,12 @@ const Table& table_of(Type type, int64_t columns) {
   const Table *broad = avx2::wide_table_512(type), *narrow = &avx2::wide_table(type);
   return broad && columns > narrow->full.columns ? *broad : *narrow;
 }
+
 /// Rows of `width` elements, from_row apart, to rows of `step`, filled up with zeros.
 template <class T>
 void copy_panel(const T* from, int64_t from_row, int64_t from_column, int64_t rows, int64_t width, T* to, int64_t step) {
-  constexpr auto whole = [](T* out, const T* in, int64_t count, int64_t apart, auto bytes) {
-    for (int64_t k = 0; k < count; ++k) std::memcpy(out + k * (bytes() / sizeof(T)), in + k * apart, bytes());
-  };
-  if (from_column == 1 && width == step) {  // a panel's rows are one to four registers: no calls
-    switch (static_cast<size_t>(width) * sizeof(T)) {
-      case 16: return whole(to, from, rows, from_row, std::integral_constant<size_t, 16>());
-      case 32: return whole(to, from, rows, from_row, std::integral_constant<size_t, 32>());
-      case 64: return whole(to, from, rows, from_row, std::integral_constant<size_t, 64>());
-      case 128: return whole(to, from, rows, from_row, std::integral_constant<size_t, 128>());
-      default: break;
-    }
-  }
+  constexpr int64_t size = sizeof(T);
+  if (from_column == 1 && width == step) return copy_lines(to, from, rows, width * size, width * size, from_row * size);
   for (int64_t k = 0; k < rows; ++k, to += step) {
     const T* row = from + k * from_row;
     if (from_column == 1)

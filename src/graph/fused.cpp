@@ -17,6 +17,8 @@ struct Definition {
 constexpr Definition definitions[] = {
     {"Conv", 3, 2, 1, 1, true, true},  // with k segments, k - 1 more of both
     {"QLinearConv", 7, 6, 1, 1, true, true},
+    {"StemConv", 3, 2, 1, 1, true, true},
+    {"StemQLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},
     {"QLinearMatMul", 6, 5, 1, 1, true, true},
     {"BlockMatMul", 4, 3, 1, 1, true, true},
@@ -47,7 +49,7 @@ size_t more_segments(const Node& n) {
 
 /// Optional inputs may be left out; QLinear operators' scales stand between them and may not.
 bool may_be_absent(const Node& n, size_t i) {
-  if (n.op == "QLinearConv") return i == 2 || i == 4 || i == 6;
+  if (n.op == "QLinearConv" || n.op == "StemQLinearConv") return i == 2 || i == 4 || i == 6;
   if (n.op == "QLinearMatMul") return i == 3 || i == 5;
   return i >= definition(n).required + more_segments(n);
 }

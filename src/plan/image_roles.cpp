@@ -11,7 +11,8 @@ namespace smelt::plan {
 namespace {
 
 bool is_conv(const Node& n) {
-  return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
+  return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) ||
+         (n.domain == smelt_domain && (n.op == "Conv" || n.op == "StemConv"));
 }
 
 /// Along any axis: the copies are as long as what lies inside of it.
@@ -47,7 +48,9 @@ bool is_image(const ops::BoundTensor& t, bool on_gpu) {
   return t.type != DType::undefined && (on_gpu ? rank == 4 : rank >= 3 && rank <= 5);
 }
 
-bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLinearConv", smelt_domain); }
+bool is_quantized_conv(const Node& n) {
+  return n.is("QLinearConv") || n.is("QLinearConv", smelt_domain) || n.is("StemQLinearConv", smelt_domain);
+}
 
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 

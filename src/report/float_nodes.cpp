@@ -19,8 +19,8 @@ bool is_conversion(std::string_view op) {
   return op == "QuantizeLinear" || op == "DequantizeLinear" || op == "DynamicQuantizeLinear";
 }
 bool is_integer_product(const Node& n) {
-  return n.op.starts_with("QLinear") || n.op == "MatMulInteger" || n.op == "ConvInteger" || n.op == "QGemm" ||
-         n.op == "BlockMatMul" || n.op == "DynamicQuantizeMatMul" || n.op == "MatMulIntegerToFloat" ||
+  return n.op.starts_with("QLinear") || n.op == "StemQLinearConv" || n.op == "MatMulInteger" || n.op == "ConvInteger" ||
+         n.op == "QGemm" || n.op == "BlockMatMul" || n.op == "DynamicQuantizeMatMul" || n.op == "MatMulIntegerToFloat" ||
          n.op == "DynamicQuantizeLSTM";
 }
 bool is_product(const Node& n) {

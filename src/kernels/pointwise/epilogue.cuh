@@ -64,6 +64,10 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   }
   /// Writes y there.
   __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width]) const {
+    store_results(o, count, results(o, sums));
+  }
+  using Results = Vector<Result, width>;
+  __device__ __forceinline__ Results results(const Operands& o, const Sum (&sums)[width]) const {
     Results y;
 #pragma unroll
     for (int from = 0; from < width; from += part) {
@@ -74,13 +78,12 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
       for (int e = 0; e < part; ++e) v[e] = sums[from + e];
       apply_part(y, from, x, v);
     }
-    store_results(o, count, y);
+    return y;
   }
 
   /// The same in steps, for who has not the registers for all that an access reads: the results of `part` sums at a time.
   static constexpr int part = width % 4 == 0 ? 4 : width;
   using PartOperands = Tuple<Vector<typename X::Type, part>...>;
-  using Results = Vector<Result, width>;
   /// Operand I of a part.
   template <int I> static __device__ __forceinline__ void take(PartOperands& x, const Operands& o, int from) {
     words_of(get<I>(x)) = reinterpret_cast<const WordsOf<decltype(get<I>(x))>&>(get<I>(o.x).at[from]);

@@ -46,6 +46,7 @@ void set_integer_program(GpuRequest& r, int32_t zero, std::optional<EpilogueOper
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);  // "cuda" implicit: tensor cores, channels-last images
 void offer_walked(const SharedRequest& r, Offer& offer);         // "walked": tensor cores, 8- and 16-bit images
 void offer_hopper(const SharedRequest& r, Offer& offer);         // "hopper": its tensor maps and wgmma, 8- and 16-bit images
+void offer_stem(const SharedRequest& r, Offer& offer);           // "stem": tensor cores, images of few channels as they lie
 void offer_cute(const SharedRequest& r, Offer& offer);  // "cute": tensor cores, 16-bit images, by CuTe; asked for by name
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
 void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
@@ -58,8 +59,13 @@ struct CudaTactic {
 };
 /// All of them, in the order in which they are offered.
 inline constexpr CudaTactic cuda_tactics[] = {
-    {offer_hopper, true},      {offer_walked, true},         {offer_implicit_cuda, false},
-    {offer_cute, false},       {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
+    {offer_hopper, true},
+    {offer_walked, true},
+    {offer_stem, true},
+    {offer_implicit_cuda, false},
+    {offer_cute, false},
+    {offer_depthwise_cuda, true},
+    {offer_depthwise_rows_cuda, true},
     {offer_direct_cuda, true},
 };
 

@@ -4,6 +4,7 @@
 #include "ops/conv/family.h"
 #include "ops/conv/flops.h"
 #include "ops/conv/segments.h"
+#include "ops/conv/stem.h"
 #include "ops/core/function_body.h"
 #include "ops/core/fused.h"
 #include "ops/quantize/fused_product.h"
@@ -112,12 +113,13 @@ ValueId channels(Body& b, ValueId v, size_t input, int64_t axes_behind) {
   return b.op("Reshape", {v, b.ints(shape)});
 }
 
-std::vector<ValueId> expand_conv(Body& b) {
+/// Of `first` in place of the first image.
+ValueId conv_of(Body& b, ValueId first) {
   const ConvSegments s(b.node());
   const DType c = b.accumulator();
   std::vector<ValueId> parts;
   for (size_t i = 0; i < s.count; ++i) {
-    ValueId x = b.cast(b.in(i), c);
+    ValueId x = b.cast(i == 0 ? first : b.in(i), c);
     if (s.upsample[i] != 1) {
       if (b.rank(i) < 3) fail("segment {} has rank {}, expected [batch, channels, spatial…]", i, b.rank(i));
       std::vector<float> factors(static_cast<size_t>(b.rank(i)), static_cast<float>(s.upsample[i]));
@@ -132,30 +134,42 @@ std::vector<ValueId> expand_conv(Body& b) {
   const ValueId x = parts.size() == 1 ? parts[0] : b.op("Concat", parts, {{"axis", int64_t{1}}});
   std::vector<ValueId> inputs = {x, b.cast(b.in(s.weight()), c)};
   if (b.has(s.bias())) inputs.push_back(b.cast(b.in(s.bias()), c));
-  return {b.epilogue(b.op("Conv", inputs, s.conv_attributes), s.operands())};
+  return b.epilogue(b.op("Conv", inputs, s.conv_attributes), s.operands());
 }
 
-std::vector<ValueId> expand_qlinear_conv(Body& b) {
+std::vector<ValueId> expand_conv(Body& b) { return {conv_of(b, b.in(0))}; }
+
+/// Of `image` in place of the node's.
+ValueId qlinear_conv_of(Body& b, ValueId image) {
   const ConvSegments s(b.node());
   const int64_t spatial = b.rank(1) - 2;  // the weights' rank is x's, and known more often
   if (spatial < 1) fail("the weights have rank {}, expected [channels, channels, spatial…]", b.rank(1));
-  const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
+  const DType x_type = b.type(image), w_type = b.type(b.in(1));
   ValueId sum;
   if (b.has(6) && b.rank(6) > 0 && !(b.shape(6)[0].known() && b.shape(6)[0].value == 1)) {
     // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53
     // are none.
     const ValueId zero = b.op("Reshape", {zero_point(b, 4, x_type), b.ints({})});
-    const ValueId x = b.op("Sub", {b.cast(b.in(0), DType::f64), b.cast(zero, DType::f64)});
+    const ValueId x = b.op("Sub", {b.cast(image, DType::f64), b.cast(zero, DType::f64)});
     const ValueId w = b.op("Sub", {b.cast(b.in(1), DType::f64), b.cast(channels(b, b.in(6), 6, spatial + 1), DType::f64)});
     sum = b.cast(b.op("Conv", {x, w}, s.conv_attributes), DType::i32);
   } else {
-    std::vector<ValueId> inputs = {unsigned_activation(b, b.in(0)), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
+    std::vector<ValueId> inputs = {unsigned_activation(b, image), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
     if (b.has(6)) inputs.push_back(zero_point(b, 6, w_type));
     sum = b.op("ConvInteger", inputs, DType::i32, s.conv_attributes);
   }
   if (b.has(2)) sum = b.op("Add", {sum, channels(b, b.in(2), 2, spatial)});
   const ValueId scale = scale_product(b, b.op("Reshape", {b.in(3), b.ints({})}), channels(b, b.in(5), 5, spatial));
-  return {b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale}), 7)};
+  return b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale}), 7);
+}
+
+std::vector<ValueId> expand_qlinear_conv(Body& b) { return {qlinear_conv_of(b, b.in(0))}; }
+
+template <ValueId (*Convolution)(Body&, ValueId)> std::vector<ValueId> expand_stem(Body& b) {
+  const auto image = conv::stem_image(b.node());
+  std::vector<ValueId> y = {Convolution(b, image ? b.program(*image, std::vector{b.in(0)})[0] : b.in(0))};
+  if (const auto pool = conv::stem_pool(b.node())) y = {b.op("MaxPool", y, pool->attrs)};
+  return y;
 }
 
 }  // namespace
@@ -166,6 +180,10 @@ std::span<const OpRow> fused_conv_ops() {
        {.flops = {.count = fused_conv_flops}, .contracts = true}},
       {{"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
        {.flops = {.count = conv_flops<1>}, .half = Half::wide, .contracts = true}},
+      {{"StemConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<conv_of>},
+       {.flops = {.count = stem_conv_flops}, .contracts = true}},
+      {{"StemQLinearConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<qlinear_conv_of>},
+       {.flops = {.count = stem_conv_flops}, .half = Half::wide, .contracts = true}},
   };
   return table;
 }

@@ -14,8 +14,8 @@ inline constexpr std::string_view nondeterministic = "nondeterministic";
 inline constexpr std::string_view cute = "cute";
 
 /// What --tactics takes. ops::offer insists that every family keeps to it.
-inline constexpr std::string_view tactic_names[] = {"onednn",     "avx2",           "winograd", "cpu",   "cuda",
-                                                    "hopper",     "walked",         "cublaslt", "cudnn", "reference",
-                                                    early_launch, nondeterministic, cute};
+inline constexpr std::string_view tactic_names[] = {"onednn",    "avx2",       "winograd",       "cpu",      "cuda",
+                                                    "hopper",    "walked",     "stem",           "cublaslt", "cudnn",
+                                                    "reference", early_launch, nondeterministic, cute};
 
 }  // namespace smelt::ops

@@ -42,9 +42,10 @@ namespace {
 /// The order counts where two families know an operator: a mean that no pooling computes is left to the reductions, a conversion
 /// that is no pointwise program to quantisation.
 constexpr const TacticFamily* families[] = {
-    &conv_family,   &matmul_family,    &pool_family,    &resize_family,    &reorder_family,  &movement_family, &norm_family,
-    &reduce_family, &attention_family, &softmax_family, &pointwise_family, &quantize_family, &gather_family,   &rnn_family,
-    &einsum_family, &generate_family,  &select_family,  &detect_family,    &signal_family,   &ml_family,       &col2im_family,
+    &conv_family,   &matmul_family, &pool_family,      &resize_family,   &reorder_family,   &movement_family,
+    &norm_family,   &reduce_family, &attention_family, &softmax_family,  &pointwise_family, &quantize_family,
+    &gather_family, &rnn_family,    &einsum_family,    &generate_family, &select_family,    &detect_family,
+    &signal_family, &ml_family,     &col2im_family,    &stem_family,
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.

@@ -217,6 +217,36 @@ TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
   }
 }
 
+TEST(Fused, first_layers_convert_their_image_and_pool_what_they_give) {
+  const Ints two{2, 2}, around{1, 1, 1, 1}, kernel{3, 3};
+  const Tensor bytes = random_tensor(DType::u8, {2, 3, 9, 8}, 1, 0, 255), w = random_tensor(DType::f16, {4, 3, 3, 3}, 2),
+               b = random_tensor(DType::f16, {4}, 3), scale = random_tensor(DType::f32, {4, 1, 1}, 4);
+  const std::string image =
+      "(in0:u8) { %1 = cast(in0):f32; %2 = const(0.0078125):f32; %3 = mul(%1, %2):f32; %4 = cast(%3):f16; return %4 }";
+  const std::string program = "(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; %3 = relu(%2):f32; %4 = cast(%3):f16; return %4 }";
+  const std::map<std::string, Attribute> conv{{"pads", around}, {"strides", two}},
+      pool{{"pool_kernel", kernel}, {"pool_strides", two}, {"pool_pads", around}};
+  for (const bool converts : {false, true})
+    for (const bool pools : {false, true}) {
+      std::map<std::string, Attribute> attrs = conv;
+      if (converts) attrs["image"] = image;
+      if (pools) attrs.insert(pool.begin(), pool.end());
+      const Tensor x = converts ? bytes : random_tensor(DType::f16, {2, 3, 9, 8}, 5);
+      expect_same(Single("StemConv", {x, w, b, scale}, attrs, program), 2);
+      const std::string quantizes =
+          "(in0:f32) { %1 = const(0.02):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; %4 = const(0):f32; "
+          "%5 = const(255):f32; %6 = clip(%3, %4, %5):f32; %7 = cast(%6):u8; return %7 }";
+      if (converts) attrs["image"] = quantizes;
+      expect_same(
+          Single("StemQLinearConv",
+                 {converts ? random_tensor(DType::f32, {2, 3, 9, 8}, 6, 0, 5) : bytes,
+                  random_tensor(DType::i8, {4, 3, 3, 3}, 2, -127, 127), random_tensor(DType::i32, {4}, 3, -900, 900),
+                  Tensor::scalar(0.02f), Tensor::scalar<uint8_t>(5), random_tensor(DType::f32, {4}, 4, 0.001, 0.01), none},
+                 attrs, "(in0:f32) { %1 = relu(in0):f32; return %1 }"),
+          2);
+    }
+}
+
 TEST(Fused, quantised_matmul_is_exact_with_zero_points_on_both_sides) {
   for (DType t : {DType::u8, DType::i8})
     for (int64_t tb : {0, 1}) {

@@ -81,6 +81,20 @@ std::vector<Form> image_forms() {
                      .in(Tensor::zeros(DType::f16, {64, 104, 3, 3}))
                      .in(DType::f16, {64})
                      .out(DType::f16, {1, 64, 80, 80}, Layout::nhwc));
+  // A first layer of an image of bytes, pooled.
+  list.push_back(Form("StemConv", smelt_domain,
+                      {{"pads", Ints{3, 3, 3, 3}},
+                       {"strides", Ints{2, 2}},
+                       {"pool_kernel", Ints{3, 3}},
+                       {"pool_strides", Ints{2, 2}},
+                       {"pool_pads", around},
+                       {"image", std::string("(in0:u8) { %1 = cast(in0):f32; %2 = const(0.0078125):f32; %3 = mul(%1, %2):f32; "
+                                             "%4 = cast(%3):f16; return %4 }")}},
+                      "(in0:f32) { %1 = relu(in0):f32; %2 = cast(%1):f16; return %2 }")
+                     .in(DType::u8, {1, 3, 112, 112})
+                     .in(Tensor::zeros(DType::f16, {64, 3, 7, 7}))
+                     .in(DType::f16, {64})
+                     .out(DType::f16, {1, 64, 28, 28}, Layout::nhwc));
   list.push_back(Form("DeformConv", "", {{"pads", around}, {"offset_group", int64_t{2}}})
                      .in(DType::f32, {1, 64, 28, 28})
                      .in(DType::f32, {96, 64, 3, 3})

@@ -52,6 +52,10 @@ TEST(StemConv, stays_apart_where_the_kernel_would_not_do_the_same) {
   another.output(another.node("other", "Neg", {another.conv}, layer, DType::f16));
   EXPECT_EQ(verdict(another, stem_conv, "conv"), "matched") << "of its image";
   EXPECT_EQ(verdict(FirstLayer(DType::u8, {}, 5), stem_conv, "conv"), "not here");
+  Builder wide;  // no kernel multiplies f32 so
+  const ValueId full = wide.node("conv", "Conv", {wide.input("x", photo), wide.weights("w", {8, 3, 3, 3})}, {1, 8, 10, 8});
+  wide.output(wide.node("pool", "MaxPool", {full}, {1, 8, 9, 7}, DType::f32, {{"kernel_shape", Ints{2, 2}}}));
+  EXPECT_EQ(verdict(wide, stem_conv, "conv"), "not here");
   const auto fused = [](const FirstLayer& b) {
     Graph g = clone(b.g);
     run(g);

@@ -1,7 +1,7 @@
 // Before   MaxPool(convolution(pointwise operators…(x))) of an image of few channels that they convert from another type (of bytes, floats), with
 //          or without the operators or the MaxPool
 // After    ai.smelt.StemConv or StemQLinearConv of x, whose kernel reads x as it lies, and need not write what is pooled
-// Unless   there is neither of them
+// Unless   there is neither of them, or the convolution is of other types than 16-bit floats and 8-bit integers
 //          the image has more than 4 channels, or their number is not known; other than two axes; groups, several inputs
 //          what is between has another reader, or is a graph output
 //          the pooling also gives indices, has dilations, rounds its extents up or works out its own padding
@@ -90,6 +90,8 @@ Outcome stem_conv(const Graph& g, NodeId conv) {
   if (!is_convolution(node)) return NotHere{};
   const auto& x = g.value(node.in(0)).shape;
   if (!x || x->size() != image_rank || !(*x)[1].known() || (*x)[1].value > most_channels) return NotHere{};
+  const DType type = g.value(node.in(1)).type;
+  if (!node.is("QLinearConv", smelt_domain) && type != DType::f16 && type != DType::bf16) return NotHere{};
   if (node.get_int("group", 1) != 1 || node.get_int("segments", 1) != 1 || works_out_padding(node) ||
       !all_ones(node.get_ints("upsample")))
     return refuse(Reason::wrong_attribute, conv, "{} has groups, several inputs or works out its own padding", describe(g, conv));

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <optional>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
-#include "plan/prepare_candidates.h"
+#include "plan/priced.h"
 
 namespace smelt::plan {
 namespace {
@@ -37,20 +35,6 @@ bool is_read_once(const Segment& s, TensorIndex t) {
   int64_t readers = std::ranges::count(s.results, t, &Port::tensor) * 2;
   for (const Step& step : s.steps) readers += std::ranges::count(step.inputs, t);
   return readers == 1;
-}
-
-ops::Offer offer_of(const Segment& s, const Step& step, Context& context) {
-  return ops::offer(bound_node(s, step, &context.weights), context.tuner.machine());
-}
-
-/// No candidates where no kernel takes it, as none takes a gate of few rows.
-ops::Offer offer_if_any(const Segment& s, const Step& step, Context& context) {
-  try {
-    return offer_of(s, step, context);
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::unsupported) throw;
-    return {};
-  }
 }
 
 }  // namespace
@@ -86,13 +70,8 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
     const std::lock_guard lock(mutex_);
     if (const auto d = decided_.find(gate.id); d != decided_.end()) return d->second;
   }
-  struct Priced {
-    ops::BoundNode node;
-    ops::Offer offer;
-  };
   std::vector<Priced> all;  // one, the gate, up
-  all.push_back({bound_node(s, one, &context.weights), offer_if_any(s, one, context)});
-  for (const Step* step : {&gate, &up}) all.push_back({bound_node(s, *step, &context.weights), offer_of(s, *step, context)});
+  for (const Step* step : {&one, &gate, &up}) all.push_back(priced(bound_node(s, *step, &context.weights), context));
   const std::string entry = fmt::format("gate {}", gate.node->name);
   Decision d;
   if (all[0].offer.candidates.empty()) {
@@ -109,19 +88,8 @@ GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair
       }
     }
     tune::Tuner& tuner = context.tuner;
-    FusedTimes times{.fused_us = tuner.estimate_us(all[0].offer),
-                     .apart_us = tuner.estimate_us(all[1].offer) + tuner.estimate_us(all[2].offer),
-                     .measured = false};
-    if (may_measure && tuner.measures() && !tuner.has_pinned() && std::isfinite(times.fused_us) && tuner.machine().gpu->device &&
-        !tuner.time_is_up()) {
-      std::vector<ops::Candidate> candidates;
-      for (const Priced& p : all)
-        for (const size_t c : tuner.needed(p.offer)) candidates.push_back(p.offer.candidates[c]);
-      prepare_candidates(candidates, context);
-      double us[3];
-      for (size_t i = 0; i < 3; ++i) us[i] = tuner.time_us(all[i].node, all[i].offer);
-      if (!tuner.time_is_up()) times = {.fused_us = us[0], .apart_us = us[1] + us[2]};
-    }
+    const Prices p = prices(all, context, may_measure);
+    FusedTimes times{.fused_us = p.us[0], .apart_us = p.us[1] + p.us[2], .measured = p.measured};
     times.runs_apart = times.fused_us >= clearly_less * times.apart_us;
     if (tuner.has_pinned()) times.runs_apart = !tuner.pinned_for(all[0].offer.problem);  // as the plan's build decided
     info("the gate '{}' takes {:.1f} µs with what it gates, {:.1f} µs apart: they run {}", gate.node->name, times.fused_us,

@@ -77,12 +77,14 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
   const bool may_measure = measure == Measure::yes;
+  first_layers_.split_refused(s, *context_);
   if (optimize) choose_layouts(s, may_measure, accepted, clock);
   if (optimize && target.is_host) {
     clock.end("planning");
     fused_.apply(s, *context_, may_measure);
     clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
+  if (!target.is_host) first_layers_.apply(s, *context_, may_measure);
   joined_.apply(s, *context_, may_measure, optimize, accepted);
   if (optimize && !target.is_host) gated_.apply(s, *context_, may_measure);
   if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products

@@ -18,6 +18,7 @@
 #include "plan/caches.h"
 #include "plan/carried_choices.h"
 #include "plan/context.h"
+#include "plan/first_layers.h"
 #include "plan/fused_choices.h"
 #include "plan/gated_products.h"
 #include "plan/joined_products.h"
@@ -80,6 +81,7 @@ class Planner {
   mutable LayoutChoices layouts_;
   mutable Apart apart_;
   mutable FusedChoices fused_{apart_};
+  mutable FirstLayers first_layers_{apart_};
   mutable JoinedProducts joined_{apart_};
   mutable GatedProducts gated_{apart_};
   mutable AcceptedLayouts accepted_;

@@ -5,6 +5,7 @@
 //   concat_slices.h  channels-last concatenations' inputs → slices of the whole
 //   layout_regions.h regions that are faster over plain images
 //   fused_choices.h  fused steps that are slower than their parts → the parts' steps
+//   first_layers.h   first layers that are slower as one kernel, or that none takes → their parts' steps
 //   joined_products.h products of one input → one product, whose readers read slices, or the products one by one
 //   gated_products.h a gate and what it gates → one product, on a GPU
 //   caches.h         the strides of an input and an output that are one buffer

@@ -30,7 +30,7 @@ std::optional<expr::Program> stem_image(const Node& node) {
   return expr::Program::parse(node.get_string("image", ""));
 }
 
-StemParts::StemParts(const BoundNode& b)
+StemParts::StemParts(const BoundNode& b, Layout between)
     : convolution(std::make_shared<const Node>(stem_convolution(*b.node))), convolved(b), converted(b), pooled(b) {
   convolved.node = convolution.get();
   if (auto program = stem_image(*b.node)) {
@@ -48,11 +48,10 @@ StemParts::StemParts(const BoundNode& b)
     pool = std::make_shared<const Node>(*std::move(windows));
     const Shape &x = b.inputs[0].shape, &w = b.inputs[1].shape;
     const Window window = window_of(*convolution, spatial_of(w), spatial_of(x));
-    const BoundTensor between{
-        b.outputs[0].type, with_spatial(x[0], w[0], window_places(window, spatial_of(x))), Layout::nhwc, {}, {}};
-    convolved.outputs = {between};
+    const BoundTensor y{b.outputs[0].type, with_spatial(x[0], w[0], window_places(window, spatial_of(x))), between, {}, {}};
+    convolved.outputs = {y};
     pooled.node = pool.get();
-    pooled.inputs = {between};
+    pooled.inputs = {y};
   }
 }
 

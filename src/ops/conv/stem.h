@@ -27,16 +27,14 @@ Node stem_convolution(const Node& node);
 std::optional<Node> stem_pool(const Node& node);
 std::optional<expr::Program> stem_image(const Node& node);
 
-/// The parts one behind the other, bound; images between them are dense.
+/// The parts one behind the other, bound; images between them are dense. `between`: how what is pooled lies.
 struct StemParts {
   std::shared_ptr<const Node> convolution, image, pool;  // image, pool: null where there is none
   BoundNode convolved, converted, pooled;
-  explicit StemParts(const BoundNode& b);
+  explicit StemParts(const BoundNode& b, Layout between = Layout::nhwc);
 };
 
-/// "stem", one kernel for all of it; and a kernel for each part, of the convolution the best of each tactic, whose configurations end
-/// with this.
-inline constexpr std::string_view in_parts = "in parts";
+/// "stem": one kernel for all of it. Whether it takes less time than its parts is a plan's to find out (plan/first_layers.h).
 void offer_stem_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
 }  // namespace conv

@@ -23,7 +23,7 @@
 #include "kernels/conv/stem.h"
 #include "kernels/pointwise/epilogue.h"
 #include "pointwise/epilogue.cuh"
-#include "pool/fold.cuh"
+#include "pool/largest.cuh"
 
 /// What is convolved where that is the image itself.
 struct StemImage {
@@ -54,19 +54,18 @@ template <class TA, class TB, StemConfig C, class Result> struct StemTile {
   }
 };
 
-/// The channels of a pixel, those that there are, as `Image` makes them; of X in memory, T in the patch. `inside`: whether there is a pixel.
-template <class Image, class T, class X>
-__device__ __forceinline__ Vector<T, stem_channels> stem_pixel(const X* from, i64 step, int channels, bool inside, i32 filled) {
-  X x[stem_channels];
-#pragma unroll
-  for (int c = 0; c < stem_channels; ++c) x[c] = inside && c < channels ? from[c * step] : X{};
+/// A pixel's channels as `Image` makes them; of X in memory, T in the patch. `inside`: whether there is a pixel.
+template <class Image, class T, int Channels, class X>
+__device__ __forceinline__ Vector<T, stem_channels> stem_pixel(const X (&x)[Channels], bool inside, i32 filled) {
   Vector<T, stem_channels> v;
   if constexpr (requires { Image::unsaturated; }) {
     int words[stem_channels];
 #pragma unroll
     for (int c = 0; c < stem_channels; ++c) {
-      Image::apply(x[c], words[c]);
-      if (!inside || c >= channels) words[c] = filled;
+      words[c] = filled;
+      if (c >= Channels) continue;
+      Image::apply(x[c < Channels ? c : 0], words[c]);
+      if (!inside) words[c] = filled;
     }
     reinterpret_cast<u32&>(v) = ptx::pack_saturated<T(-1) < T(0)>(words);
   } else {
@@ -74,12 +73,42 @@ __device__ __forceinline__ Vector<T, stem_channels> stem_pixel(const X* from, i6
     if constexpr (sizeof(T) == 1) fill = static_cast<T>(filled);
 #pragma unroll
     for (int c = 0; c < stem_channels; ++c) {
-      T one;
-      Image::apply(x[c], one);
-      v.at[c] = inside && c < channels ? one : fill;
+      T one = fill;
+      if (c < Channels) Image::apply(x[c < Channels ? c : 0], one);
+      v.at[c] = inside ? one : fill;
     }
   }
   return v;
+}
+
+/// Copies what lies under a rectangle of windows, whose first tap is at `top`, `left` of the image. A thread's loads of several pixels
+/// are under way together: were each pixel stored before the next is read, every one would take memory's whole latency.
+template <class Tile, StemConfig C, class Image, class Args, class X>
+__device__ __forceinline__ void stem_patch(char* patch, const Args& g, const X* image, int top, int left) {
+  constexpr int pixels = Tile::patch_h * Tile::patch_w, rounds = (pixels + Tile::threads - 1) / Tile::threads;
+  constexpr int together = (rounds + (rounds + 7) / 8 - 1) / ((rounds + 7) / 8);
+  const int step_h = static_cast<int>(g.from[2]), step_w = static_cast<int>(g.from[3]), step_c = static_cast<int>(g.from[1]);
+#pragma unroll 1
+  for (int first = threadIdx.x; first < pixels; first += together * Tile::threads) {
+    X x[together][C.channels];
+    u32 inside = 0;
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int at = first + i * Tile::threads, h = top + at / Tile::patch_w, w = left + at % Tile::patch_w;
+      const bool there = at < pixels && static_cast<u32>(h) < static_cast<u32>(g.in[0]) && static_cast<u32>(w) < static_cast<u32>(g.in[1]);
+      const X* const from = image + (there ? h * step_h + w * step_w : 0);
+#pragma unroll
+      for (int c = 0; c < C.channels; ++c) x[i][c] = there ? from[c * step_c] : X{};
+      inside |= u32{there} << i;
+    }
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const int at = first + i * Tile::threads;
+      if (at < pixels)
+        *reinterpret_cast<Vector<typename Tile::A, stem_channels>*>(patch + at * Tile::pixel) =
+            stem_pixel<Image, typename Tile::A>(x[i], (inside >> i & 1) != 0, g.fill);
+    }
+  }
 }
 
 /// ByColumn: a bit for each operand that has one value a column. Image: x's elements as they are convolved.
@@ -115,17 +144,7 @@ __device__ __forceinline__ void stem_conv(const WithEpilogue<Args, Epilogue>& ar
               right = static_cast<int>(tile - line * g.tiles_w.divisor) * Tile::step_w;
     // The first window.
     const int oh = Tile::pools ? down * C.pool_stride_h - g.pool_pad[0] : down, ow = Tile::pools ? right * C.pool_stride_w - g.pool_pad[1] : right;
-    {
-      const int top = oh * C.stride_h - g.pad[0], left = ow * C.stride_w - g.pad[1];
-      const auto* const image = g.x + n * g.from[0];
-#pragma unroll 4
-      for (int at = threadIdx.x; at < Tile::patch_h * Tile::patch_w; at += Tile::threads) {
-        const int h = top + at / Tile::patch_w, w = left + at % Tile::patch_w;
-        const bool inside = h >= 0 && h < g.in[1] && w >= 0 && w < g.in[2];
-        *reinterpret_cast<Vector<typename Tile::A, stem_channels>*>(patch + at * Tile::pixel) =
-            stem_pixel<Image, typename Tile::A>(image + h * g.from[2] + w * g.from[3], g.from[1], g.in[0], inside, g.fill);
-      }
-    }
+    stem_patch<Tile, C, Image>(patch, g, g.x + n * g.from[0], oh * C.stride_h - g.pad[0], ow * C.stride_w - g.pad[1]);
     copy_async_wait<0>();
     __syncthreads();
 
@@ -190,31 +209,23 @@ __device__ __forceinline__ void stem_conv(const WithEpilogue<Args, Epilogue>& ar
     __syncthreads();                                                        // all are done with the patch, and all results are there
     if constexpr (Tile::pools) {
       using T = typename Epilogue::Result;
-      using Wide = wide_t<T>;
       constexpr int vectors = C.columns / C.width;                           // of a window
       for (int at = threadIdx.x; at < Tile::step_h * Tile::step_w * vectors; at += Tile::threads) {
         const int vector = at % vectors, place = at / vectors, ph = place / Tile::step_w, pw = place % Tile::step_w;
         const u32 c = column + vector * C.width;
         if (down + ph >= g.pooled_out[0] || right + pw >= g.pooled_out[1] || c >= g.n) continue;
-        Wide most[C.width];
-#pragma unroll
-        for (int e = 0; e < C.width; ++e) most[e] = nothing<Pool::max, T>();
+        Largest<T, C.width> largest;
 #pragma unroll
         for (int kh = 0; kh < C.pool_h; ++kh)
 #pragma unroll
           for (int kw = 0; kw < C.pool_w; ++kw) {
             const int h = ph * C.pool_stride_h + kh, w = pw * C.pool_stride_w + kw;
             if (oh + h < 0 || oh + h >= g.out[0] || ow + w < 0 || ow + w >= g.out[1]) continue;
-            const auto v = *reinterpret_cast<const Vector<T, C.width>*>(
-                results + Tile::place(h * C.tile_w + w, vector * C.width * static_cast<int>(sizeof(T))));
-#pragma unroll
-            for (int e = 0; e < C.width; ++e) fold<Pool::max>(most[e], widened<Wide>(v.at[e]));
+            largest.add(*reinterpret_cast<const Vector<T, C.width>*>(
+                results + Tile::place(h * C.tile_w + w, vector * C.width * static_cast<int>(sizeof(T)))));
           }
-        Vector<T, C.width> y;
-#pragma unroll
-        for (int e = 0; e < C.width; ++e) y.at[e] = narrowed<T>(most[e]);
         store<C.whole ? 1 : -1>(static_cast<T*>(g.pooled), n * g.to[0] + (down + ph) * g.to[1] + (right + pw) * g.to[2] + c, 1,
-                                C.whole ? C.width : g.n - c, y);
+                                C.whole ? C.width : g.n - c, largest.result());
       }
     }
   }

@@ -36,13 +36,17 @@ uint32_t by_column(const CudaEpilogue& e) {
 
 int64_t weights_bytes(const GpuRequest& r, const StemTile& t) { return steps(r) * (t.columns / 16) * 512; }
 
-int64_t shared_bytes(const GpuRequest& r, const StemAround& around, const StemTile& t) {
+/// Rows and columns of the pixels that lie under a rectangle of windows.
+std::pair<int64_t, int64_t> patch_of(const GpuRequest& r, const StemTile& t) {
   const Problem& p = r.problem;
-  const int64_t pixel = stem_channels * element(r);
-  const int64_t patch_h = (t.tile_h - 1) * p.stride[0] + (p.w[2] - 1) * p.dilation[0] + 1,
-                patch_w = (t.tile_w - 1) * p.stride[1] + line(r) / pixel;
-  const int64_t results = around.pool ? t.tile_h * t.tile_w * t.columns * bytes(p.output, 1) : 0;
-  return weights_bytes(r, t) + divide_up(patch_h * patch_w * pixel, 16) * 16 + results;
+  return {(t.tile_h - 1) * p.stride[0] + (p.w[2] - 1) * p.dilation[0] + 1,
+          (t.tile_w - 1) * p.stride[1] + line(r) / (stem_channels * element(r))};
+}
+
+int64_t shared_bytes(const GpuRequest& r, const StemAround& around, const StemTile& t) {
+  const auto [patch_h, patch_w] = patch_of(r, t);
+  const int64_t results = around.pool ? t.tile_h * t.tile_w * t.columns * bytes(r.problem.output, 1) : 0;
+  return weights_bytes(r, t) + divide_up(patch_h * patch_w * stem_channels * element(r), 16) * 16 + results;
 }
 
 /// Windows between the first ones of rectangles side by side; of what is pooled where it is.
@@ -58,7 +62,8 @@ int64_t tiles(const GpuRequest& r, const StemAround& around, const StemTile& t) 
 /// Blocks that a multiprocessor has at a time.
 int64_t resident(const GpuRequest& r, const StemAround& around, const StemTile& t) {
   const device::cuda::DeviceInfo& i = r.gpu->info;
-  const int64_t registers = std::min<int64_t>(255, t.fragments * t.columns / 2 + 80);
+  const int64_t most = i.registers_per_multiprocessor / (2 * 32 * t.warps);  // two blocks are asked for
+  const int64_t registers = std::min({int64_t{255}, most, t.fragments * t.columns / 2 + 80});
   return std::max<int64_t>(1, std::min(i.shared_per_multiprocessor / (shared_bytes(r, around, t) + i.reserved_shared_per_block),
                                        i.registers_per_multiprocessor / (registers * 32 * t.warps)));
 }
@@ -66,7 +71,8 @@ int64_t resident(const GpuRequest& r, const StemAround& around, const StemTile& 
 std::string source(const GpuRequest& r, const StemAround& around, const StemTile& t, const CudaEpilogue& epilogue) {
   const Problem& p = r.problem;
   const auto pooled = [&](const Shape Window::*of, size_t axis) { return around.pool ? ((*around.pool).*of)[axis] : 0; };
-  const std::string config = config_source("StemConfig", {{"taps_h", p.w[2]},
+  const std::string config = config_source("StemConfig", {{"channels", p.channels()},
+                                                          {"taps_h", p.w[2]},
                                                           {"taps_w", p.w[3]},
                                                           {"dilation_h", p.dilation[0]},
                                                           {"stride_h", p.stride[0]},
@@ -106,7 +112,7 @@ class StemKernel final : public CompiledKernel {
     const Shape& y = around.pool ? around.y.shape : p.y;
     const auto count = [](int64_t v) { return static_cast<uint32_t>(v); };
     copy(args_.from, memory_strides(r.node.inputs[at_.x]));
-    copy(args_.in, Shape(p.x[0].shape.begin() + 1, p.x[0].shape.end()));
+    copy(args_.in, spatial_of(p.x[0].shape));
     copy(args_.out, spatial_of(p.y));
     copy(args_.pad, p.pad_begin);
     if (around.pool) {
@@ -155,7 +161,9 @@ class StemKernel final : public CompiledKernel {
 
 }  // namespace
 
-std::string StemTile::print() const { return fmt::format("{}x{} f{} n{} w{}", tile_h, tile_w, fragments, columns, width); }
+std::string StemTile::print() const {
+  return fmt::format("{}x{} {}x{} n{} w{}", tile_h, tile_w, warps, fragments, columns, width);
+}
 
 std::optional<Refusal> rejects_stem(GpuRequest& r, const StemAround& around) {
   const Problem& p = r.problem;
@@ -200,9 +208,9 @@ std::vector<StemTile> stem_tiles(const GpuRequest& r, const StemAround& around) 
   for (const int64_t wanted : {64, 32, 16}) {
     const int64_t columns = std::min(wanted, divide_up(p.outputs(), 16) * 16);
     if (wanted < 64 && divide_up(p.outputs(), columns) > 1) continue;  // each tile of columns copies the image again
-    for (const int64_t fragments : {4, 2, 1}) {
+    for (const auto& [warps, fragments] : {std::pair<int64_t, int64_t>{8, 2}, {8, 1}, {4, 4}, {4, 2}, {4, 1}}) {
       if (steps(r) * fragments * (columns / 8) > std::max<int64_t>(most_products, steps(r) * (columns / 8))) continue;
-      StemTile t{.fragments = fragments, .columns = columns};
+      StemTile t{.fragments = fragments, .warps = warps, .columns = columns};
       const int64_t windows = 16 * fragments * t.warps;
       if (columns % 16 != 0) continue;
       t.width = columns_of_lane(r.epilogue(4), std::min(16 / bytes(p.output, 1), columns / 4));
@@ -229,25 +237,51 @@ std::vector<StemTile> stem_tiles(const GpuRequest& r, const StemAround& around) 
   return found;
 }
 
+namespace {
+
+/// Instructions that an element takes, roughly.
+double instructions(const expr::Program& program) {
+  constexpr double of_division = 9;
+  double sum = 0;
+  for (const expr::Instruction& i : program.code())
+    if (i.fn != expr::Fn::input && i.fn != expr::Fn::constant) sum += i.fn == expr::Fn::div ? of_division : 1;
+  return sum;
+}
+
+/// Instructions of a warp for one rectangle, as the compiled kernels have them: copying the image, products, the program, pooling.
+double instructions(const GpuRequest& r, const StemAround& around, const StemTile& t) {
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  const Problem& p = r.problem;
+  const int64_t threads = 32 * t.warps;
+  const auto [patch_h, patch_w] = patch_of(r, t);
+  const double image = real(divide_up(patch_h * patch_w, threads)) *
+                       (25 + real(p.channels()) * (2 + (around.image ? instructions(*around.image) : 0)));
+  const double products = 80 + real(steps(r) * (t.fragments * (t.columns / 8) + 4 * t.fragments + t.columns / 16));
+  const double program = real(t.fragments * t.columns / 2) * (1 + instructions(r.program));
+  if (!around.pool) return image + products + program;
+  const double a_tap = 8 + real(t.width) * (bytes(p.output, 1) == 1 ? 1 : 0.5);
+  const int64_t vectors = step_of(t.tile_h, around, 0) * step_of(t.tile_w, around, 1) * (t.columns / t.width);
+  return image + products + program +
+         real(divide_up(vectors, threads)) * (30 + real(around.pool->kernel[0] * around.pool->kernel[1]) * a_tap);
+}
+
+}  // namespace
+
+// A warp waits for memory and for its own instructions more than it works: on an H100 each issued in one clock of eight, whatever the
+// rectangle, and a scheduler in two of three at most.
 double stem_estimate_us(const GpuRequest& r, const StemAround& around, const StemTile& t) {
+  constexpr double of_warp = 0.12, of_scheduler = 0.65, schedulers = 4;
   const device::cuda::DeviceInfo& i = r.gpu->info;
   const auto real = [](int64_t v) { return static_cast<double>(v); };
   const int64_t multiprocessors = std::max(1, i.multiprocessors),
-                blocks = tiles(r, around, t) * divide_up(r.problem.outputs(), t.columns);
-  const int64_t together = resident(r, around, t), each = divide_up(blocks, multiprocessors),
-                overlapping = std::min(together, each);
-  // Clocks of a block: its products by mma.sync at half of what the tensor cores do, the words that it loads, the program.
-  const double of_f16 = i.major >= 9 ? 1400 : 1024;  // multiply-adds of a multiprocessor in a clock, 16 bits
-  const double windows = real(16 * t.fragments * t.warps), k = real(steps(r) * 32 / element(r));
-  const double products = windows * real(t.columns) * k / (of_f16 * (element(r) == 1 ? 2 : 1));
-  const double program = windows * real(t.columns) * (element(r) == 1 ? 10 : 6) / 110;
-  const double alone = 1500 + products + program,
-               clocks = std::max(alone * real(each) / real(overlapping), (products + program) * real(each));
+                each = divide_up(tiles(r, around, t) * divide_up(r.problem.outputs(), t.columns), multiprocessors);
+  const double work = instructions(r, around, t);
+  const double clocks = std::max(real(divide_up(each, resident(r, around, t))) * work / of_warp,
+                                 real(each * t.warps) * work / (schedulers * of_scheduler));
   const double bandwidth = std::max(i.bandwidth, 1e5) * 0.9;
-  const double y = around.pool ? real(bytes(r.problem.output, elements(around.y.shape)))
-                               : real(bytes(r.problem.output, elements(r.problem.y)));
-  const double moved = real(bytes(r.problem.input, elements(r.problem.x[0].shape))) + y;
-  return 2 + std::max(clocks / std::max(1.0, i.clock_mhz * 1.0), moved / bandwidth);
+  const double x = real(bytes(around.image ? around.image_type : r.problem.input, elements(r.problem.x[0].shape)));
+  const double y = real(bytes(r.problem.output, elements(around.pool ? around.y.shape : r.problem.y)));
+  return 2 + std::max(clocks / std::max(1.0, i.clock_mhz * 1.0), (x + y) / bandwidth);
 }
 
 Tensor stem_weights(const GpuRequest& r, const StemTile& t) {

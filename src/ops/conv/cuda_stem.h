@@ -18,10 +18,10 @@ struct StemAround {
   BoundTensor y = {};
 };
 
-/// A rectangle of windows, and the warps that have it.
+/// A rectangle of windows, and the warps that have it, each so many times 16 windows.
 struct StemTile {
-  int64_t tile_h = 0, tile_w = 0, fragments = 0, warps = 4, columns = 0, width = 0;
-  std::string print() const;  // "15x17 f4 n64 w8"
+  int64_t tile_h = 0, tile_w = 0, fragments = 0, warps = 0, columns = 0, width = 0;
+  std::string print() const;  // "15x17 8x2 n64 w8": 8 warps of twice 16 windows
 };
 
 /// Why the kernel does not take it; nothing where it does. `r` of integers gets the program over sums from which zero points are yet to be

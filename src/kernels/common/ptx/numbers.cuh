@@ -89,5 +89,15 @@ __device__ __forceinline__ float max_nan_f32(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
+__device__ __forceinline__ u32 max_nan_f16x2(u32 a, u32 b) {
+  u32 y;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+}
+__device__ __forceinline__ u32 max_nan_bf16x2(u32 a, u32 b) {
+  u32 y;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+}
 
 }  // namespace ptx

@@ -1,4 +1,4 @@
-# What smelt builds with. Debian's packages: fmt, SQLite, protobuf, nlohmann-json, CLI11, GoogleTest. PyPI's wheels, from
+# What smelt builds with. Debian's packages: fmt, SQLite, protobuf, RE2, nlohmann-json, CLI11, GoogleTest. PyPI's wheels, from
 # the Python that configures the build (Python_EXECUTABLE): onnx (its C++ sources) and oneDNN.
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(fmt REQUIRED)
@@ -8,6 +8,22 @@ find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+
+# RE2: programs take the archive into them, where one links as it is (without Abseil's). Shared libraries cannot, for it is not
+# position-independent: they need the shared one.
+find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
+find_library(RE2_LIBRARY re2 REQUIRED)
+find_library(RE2_ARCHIVE libre2.a)
+set(SMELT_RE2 ${RE2_LIBRARY})
+if(RE2_ARCHIVE)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_LIBRARIES ${RE2_ARCHIVE})
+  check_cxx_source_compiles("#include <re2/re2.h>\nint main(int, char** text) { return RE2::FullMatch(*text, RE2(*text)); }" SMELT_RE2_IN_PROGRAMS)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  if(SMELT_RE2_IN_PROGRAMS)
+    set(SMELT_RE2 $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${RE2_ARCHIVE},${RE2_LIBRARY}>)
+  endif()
+endif()
 
 # Where the wheels lie: in a virtual environment, or in the one that pip makes for a build.
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import os, onnx, importlib.metadata as m

@@ -1,7 +1,7 @@
 # smelt_install_licences(FOLDER [COMPONENT…]): the licence texts of what the wheel carries (NOTICE lists it), taken from where
 # each comes from: Debian's packages and PyPI's wheels.
 function(smelt_install_licences folder)
-  set(from_debian libprotobuf-dev libsqlite3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgomp1)
+  set(from_debian libprotobuf-dev libsqlite3-dev libre2-dev libfmt-dev libcli11-dev nlohmann-json3-dev libgomp1)
   set(from_pypi onnx nanobind onednn-cpu-gomp)
   foreach(package ${from_debian})
     install(FILES /usr/share/doc/${package}/copyright DESTINATION ${folder} RENAME ${package}.txt ${ARGN})

@@ -44,6 +44,6 @@ smelt_install_runpath(smelt/$<TARGET_FILE_NAME:smelt_ext> "$ORIGIN/${CMAKE_INSTA
 install(FILES ${package_dir}/smelt_ext.pyi DESTINATION smelt COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS smelt RUNTIME DESTINATION smelt/bin COMPONENT python EXCLUDE_FROM_ALL)
 smelt_install_runpath(smelt/bin/smelt "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" COMPONENT python EXCLUDE_FROM_ALL)
-smelt_install_libraries(smelt smelt/${CMAKE_INSTALL_LIBDIR} "dnnl;protobuf;sqlite3;gomp" COMPONENT python EXCLUDE_FROM_ALL)
+smelt_install_libraries(smelt_ext smelt/${CMAKE_INSTALL_LIBDIR} "dnnl;protobuf;sqlite3;re2;gomp" COMPONENT python EXCLUDE_FROM_ALL)
 include(Licences)
 smelt_install_licences(smelt/licences COMPONENT python EXCLUDE_FROM_ALL)

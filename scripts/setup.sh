@@ -10,7 +10,7 @@ clang_runtime() { case $(. /etc/os-release; echo "$VERSION_ID") in 12) echo libc
 why() { grep -hE '^(E|ERROR): ' "$@" | head -n 1 | cut -c -300 | grep . || tail -qn 1 "$@" | tail -n 1; }
 no_network='name resolution|resolving|NewConnectionError|Could not connect|Cannot initiate|timed out|unreachable'
 
-packages="g++ cmake ninja-build ccache python3-venv python3-dev libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev graphviz"
+packages="g++ cmake ninja-build ccache python3-venv python3-dev libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libre2-dev zlib1g-dev graphviz"
 requirements=scripts/requirements.txt
 tests=no
 case " $* " in *" test "*)

@@ -271,6 +271,12 @@ void layer_norm(InferenceContext& c) {
   for (size_t i = 1; i < c.getNumOutputs(); ++i) onnx::updateOutputElemType(c, i, onnx::TensorProto::FLOAT);
 }
 
+// [C] or [N, C], and an axis of as many tokens as the longest string has
+void tokenizer(InferenceContext& c) {
+  like_first(c);
+  if (has_shape(c, 0)) c.getOutputType(0)->mutable_tensor_type()->mutable_shape()->add_dim();
+}
+
 void quantize(InferenceContext& c) {
   if (c.getNumInputs() > 2 && c.getInputType(2))
     onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
@@ -334,6 +340,7 @@ constexpr MicrosoftOperator rows[] = {
     {"SkipGroupNorm", "TGGTT:TT", 4, like_first_twice},
     {"SkipLayerNormalization", "TTTTT:TUUT", 3, skip_norm},
     {"SkipSimplifiedLayerNormalization", "TTTT:TUUT", 3, skip_norm},
+    {"Tokenizer", "T:T", 1, tokenizer},
     {"TransposeMatMul", "TT:T", 2, fused_matmul},
     {"Trilu", "TK:T", 1, like_first},
 };

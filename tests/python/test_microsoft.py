@@ -368,6 +368,37 @@ def test_weights_of_bitsandbytes(tmp_path, command, quant_type, block, n, k):
                {"K": k, "N": n, "block_size": block, "quant_type": quant_type}, constants=("b", "absmax"), command=command)
 
 
+def strings(op, texts, attributes, domain="com.microsoft"):
+    value = helper.make_tensor_value_info("x", TensorProto.STRING, [len(texts)])
+    node = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
+    model = helper.make_model(helper.make_graph([node], "g", [value], [helper.make_empty_tensor_value_info("y")]), ir_version=9,
+                              opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)])
+    feeds = {"x": np.array(texts, dtype=object)}
+    want = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+    got = smelt.Session(model, tuning_level=0).run(None, feeds)[0]
+    assert got.shape == want.shape and np.array_equal(got, want)
+
+
+def random_expression(draw, depth=1):
+    parts = ["a", "b", "c", "x", "[ab]", "[^a]", "[[:alpha:]]", ".", "\\w", "\\s", "\\pL", "\\d", "\\b", "^", "$", "é", "(?i)A"]
+    expression = ""
+    for _ in range(draw.integers(1, 4)):
+        nested = depth and draw.integers(3) == 0
+        expression += f"(?:{random_expression(draw, 0)}|{random_expression(draw, 0)})" if nested else draw.choice(parts)
+        expression += draw.choice(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?"])
+    return expression
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_expressions_of_re2(seed):
+    draw = np.random.default_rng(seed)
+    texts = ["".join(draw.choice(list("abcAé -x1\n"), draw.integers(0, 10))) for _ in range(6)]
+    strings("RegexFullMatch", texts, {"pattern": random_expression(draw)}, domain="")
+    given = {"mark": int(draw.integers(2)), "mincharnum": int(draw.integers(1, 3)), "pad_value": "#"}
+    strings("Tokenizer", texts, {"tokenexp": random_expression(draw), **given})
+    strings("Tokenizer", texts, {"separators": [random_expression(draw) for _ in range(draw.integers(1, 4))], **given})
+
+
 TRANSFORMER = """<ir_version: 8, opset_import: ["" : 13]> g (float[1, 6, 64] x) => (float[1, 6, 64] y) {
     a = Tanh(x) mean = ReduceMean <axes = [-1]> (a) d = Sub(a, mean) sq = Pow(d, two)
     var = ReduceMean <axes = [-1]> (sq) ve = Add(var, e) s = Sqrt(ve) n = Div(d, s)

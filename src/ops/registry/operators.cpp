@@ -60,6 +60,7 @@ constexpr Table tables[] = {
     fused_reduce_ops,
     einsum_ops,
     text_ops,
+    token_ops,
     random_ops,
     signal_ops,
     fourier_ops,

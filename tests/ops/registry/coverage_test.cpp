@@ -26,7 +26,6 @@ const std::map<std::string, std::string> left_out = {
     {"SequenceLength", sequences},
     {"SplitToSequence", sequences},
     {"ImageDecoder", "decoding JPEG, PNG and others is an image library's work, done before inference"},
-    {"RegexFullMatch", "expressions in RE2's syntax; text is matched before inference"},
     {"ai.onnx.ml.CastMap", "map values: a graph's values are tensors"},
     {"ai.onnx.ml.DictVectorizer", "map values: a graph's values are tensors"},
     {"ai.onnx.ml.ZipMap",

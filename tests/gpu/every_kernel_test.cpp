@@ -137,8 +137,8 @@ const std::vector<Run>& runs() {
       for (size_t i = 0; i < forms.size(); ++i) {
         if (rank >= offers[i].candidates.size()) continue;
         const Candidate& c = offers[i].candidates[rank];
-        const bool own = c.tactic == "cuda" || c.tactic == "hopper";
-        if (!own || c.estimate_us > longest_us) continue;
+        const bool others = c.tactic == "cublaslt" || c.tactic == "cudnn" || c.tactic == "reference";
+        if (others || c.estimate_us > longest_us) continue;
         list.push_back({&forms[i], offers[i].problem + " " + c.config, &c});
       }
     return list;

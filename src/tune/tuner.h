@@ -140,6 +140,9 @@ class Tuner {
   static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const PinnedChoice& wanted);
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted);
+  /// winner() of the timings, where a library's kernel counts what smelt's own hide: these begin before the one before them has
+  /// ended (device/cuda/early_kernels.h), which no measurement of one kernel by itself shows.
+  size_t winner_of(std::vector<Timing> timings) const;
   /// Whether the cache's timings of the candidates are to be replaced: some are under load, and the cores are free.
   bool measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted);
   bool cores_are_free();

@@ -130,7 +130,7 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
   for (auto& [i, t] : by_order) entry.timings.push_back(std::move(t));
   for (const Timing& t : left_out(offer.problem)) entry.timings.push_back(t);
   count_measurement(watch.now_us() - begin);
-  const Timing& best = entry.timings[winner(entry.timings)];
+  const Timing& best = entry.timings[winner_of(entry.timings)];
   info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
   if (!measured.complete) {
     spent_s_ = std::max(spent_s_, time_.limit_s);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/core/machine.h"
+#include "ops/cuda/gpu.h"
 #include "smelt/error.h"
 
 namespace smelt::tune {
@@ -108,6 +109,29 @@ TEST(Tuner, takes_the_winner_from_the_cache_and_says_how_much_slower_the_others_
   EXPECT_EQ(reason(c, "a"), "30.0 µs (30.0 to 30.0), slower than 12.0 µs (12.0 to 12.0)");
   EXPECT_EQ(t.stats().cached, 1);
   EXPECT_EQ(t.stats().measured, 0);
+}
+
+TEST(Tuner, a_librarys_kernel_has_to_win_by_what_early_launch_hides) {
+  const auto chosen = [](int major, const std::string& filter, double own_us) {
+    ops::Machine machine = ops::this_machine(1);
+    auto gpu = std::make_shared<ops::Gpu>();
+    gpu->info.major = major;
+    machine.gpu = gpu;
+    const auto cache = Cache::in_memory();
+    Tuner t(machine, 2, TacticFilter::parse(filter), cache);
+    CacheEntry entry = timings(t, own_us, 10);
+    entry.timings[0].tactic = "hopper", entry.timings[1].tactic = "cublaslt";
+    cache->keep(entry);
+    const Problem p;
+    return t.choose(p.bound, offer_of({{"hopper", "", 2, {}}, {"cublaslt", "", 1, {}}}));
+  };
+  const Choice own = chosen(9, "", 10.6);
+  EXPECT_EQ(own.candidate, 0u);
+  EXPECT_EQ(reason(own, "cublaslt"),
+            "10 µs (10 to 10), 10.6 µs (10.6 to 10.6); of the two only the second begins early, which counts 0.75 µs");
+  EXPECT_EQ(chosen(9, "", 11.3).candidate, 1u);
+  EXPECT_EQ(chosen(9, "-early_launch", 10.6).candidate, 1u);
+  EXPECT_EQ(chosen(8, "", 10.6).candidate, 1u);
 }
 
 TEST(Tuner, the_cached_winner_gives_way_to_the_filter) {

@@ -3,12 +3,13 @@
 usage: python bench/gpu_packages.py strip OUT MODEL.onnx...
        python bench/gpu_packages.py run SMELT FOLDER [--jobs N] [--tuning-level L] [--models NAME...] [--out FILE]
 
-strip writes each model to OUT with its large weights of floats taken out, and its .inputs.npz: what is left travels to a machine
-with a GPU. run makes up such weights again (normal, of the mean and the deviation that they had), builds and runs each model of
-FOLDER on GPU 0 and compares every output with ONNX Runtime's CPU provider without optimisations: the largest difference over the
-largest value; outputs of integers count the share that differs. us, unfused: smelt bench, the medians of the optimised model and
-of the model as it stands; with --jobs above 1 other builds run beside, which adds to both. ONNX Runtime's CUDA provider is timed
-beside (bench/ort_gpu.py) where it is there. Exit status 1 where a model does not run or a result of floats is off by 3%.
+strip writes each model to OUT with its large weights of floats taken out: what is left travels to a machine with a GPU. The
+inputs are those of packages.py, or MODEL.inputs.npz where it does not know the name. run makes up such weights again (normal, of
+the mean and the deviation that they had), builds and runs each model of FOLDER on GPU 0 and compares every output with ONNX
+Runtime's CPU provider without optimisations: the largest difference over the largest value; outputs of integers count the share
+that differs. us, unfused: smelt bench, the medians of the optimised model and of the model as it stands; with --jobs above 1
+other builds run beside, which adds to both. ONNX Runtime's CUDA provider is timed beside (bench/ort_gpu.py) where it is there.
+Exit status 1 where a model does not run or a result of floats is off by 3%.
 """
 import argparse
 import concurrent.futures
@@ -24,6 +25,7 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime as ort
+import packages
 from onnx import numpy_helper
 
 FLOATS = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.FLOAT16: np.float16}
@@ -59,7 +61,8 @@ def strip(path, out):
             t.ClearField(field)
         t.doc_string = f"stripped {i} {x.mean()} {x.std()}"
     onnx.save(model, out / path.name)
-    shutil.copy(path.with_suffix(".inputs.npz"), out)
+    if path.stem not in packages.MODELS:
+        shutil.copy(path.with_suffix(".inputs.npz"), out)
 
 
 def fill(path, out):
@@ -111,7 +114,11 @@ def row(command, path, level, cache):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         try:
-            model, inputs = fill(path, folder), path.with_suffix(".inputs.npz")
+            model, inputs = fill(path, folder), folder / (path.stem + ".inputs.npz")
+            if path.stem in packages.MODELS:
+                np.savez(inputs, **packages.MODELS[path.stem].feeds())
+            else:
+                shutil.copy(path.with_suffix(".inputs.npz"), inputs)
             feeds = dict(np.load(inputs))
             want = reference(model, feeds)
             device = ["--device", "gpu", "--tuning-level", level, "--cache-dir", cache, "--inputs", inputs]
@@ -128,7 +135,6 @@ def row(command, path, level, cache):
             bench = json.loads(run_smelt(command, "bench", model, *device, "--duration", 0.5, "--json"))["bench"]
             found["us"], found["unfused_us"] = (1000 * bench[side]["ms"]["median"] for side in ("after", "before"))
             if "CUDAExecutionProvider" in ort.get_available_providers():
-                shutil.copy(inputs, model.with_suffix(".inputs.npz"))
                 here = pathlib.Path(__file__).resolve().parent
                 done = subprocess.run([sys.executable, str(here / "ort_gpu.py"), str(model)], capture_output=True, text=True)
                 figures = [json.loads(text) for text in done.stdout.splitlines() if text.startswith("{")]

@@ -144,7 +144,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     const auto* schema = version == imports.end()
                              ? nullptr
                              : find_schema(n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
-    const bool experimental = onnx::checker::check_is_experimental_op(n);
+    const bool experimental = onnx::checker::check_is_experimental_op(n) && !runs;
     bool is_unknown = experimental;
     // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
     if (!schema)

@@ -256,6 +256,35 @@ void matmul_n_bits_shape(InferenceContext& c) {
 
 template <int type> void type_only(InferenceContext& c) { onnx::propagateElemTypeFromInputToOutput(c, type, 0); }
 
+void type_only_twice(InferenceContext& c) {
+  for (size_t i = 0; i < c.getNumOutputs(); ++i) onnx::propagateElemTypeFromInputToOutput(c, 0, i);
+}
+
+void like_second(InferenceContext& c) {
+  onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
+  copy_shape(c, 1, 0);
+}
+
+void matmul_integer16(InferenceContext& c) {
+  onnx::updateOutputElemType(c, 0, onnx::TensorProto::INT32);
+  matmul_shape(c, 0, 1, false, false);
+}
+
+void murmur_hash(InferenceContext& c) {
+  const bool positive = onnx::getAttribute(c, "positive", 1) != 0;
+  onnx::updateOutputElemType(c, 0, positive ? onnx::TensorProto::UINT32 : onnx::TensorProto::INT32);
+  copy_shape(c, 0, 0);
+}
+
+// costs [M, N] or [1, M, N] → the path's rows and columns [2, steps]
+void dynamic_time_warping(InferenceContext& c) {
+  onnx::updateOutputElemType(c, 0, onnx::TensorProto::INT32);
+  TensorShapeProto out;
+  out.add_dim()->set_dim_value(2);
+  out.add_dim();
+  *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
+}
+
 // Both outputs are like the first input: the norm, and the sum that it is of.
 void like_first_twice(InferenceContext& c) {
   like_first(c);
@@ -291,33 +320,53 @@ void dequantize(InferenceContext& c) {
 }
 
 constexpr MicrosoftOperator rows[] = {
+    {"Affine", "T:T", 1, like_first, ""},
     {"Attention", "TTTMTTM:TT", 2, attention_shape<0>},
     {"BiasAdd", "TTT:T", 3, like_first},
     {"BiasGelu", "TT:T", 2, like_first},
     {"BiasSoftmax", "TT:T", 2, like_first},
     {"BiasSplitGelu", "TT:T", 2, type_only<0>},
+    {"CausalConvWithState", "TTTT:TT", 2, type_only_twice},
+    {"ConvTransposeWithDynamicPads", "TTIT:T", 2, type_only<0>},
+    {"Crop", "T:T", 1, type_only<0>, ""},
+    {"CropAndResize", "TTII:T", 4, type_only<0>},
+    {"DecoderMaskedMultiHeadAttention", "TTTMTTTMMMT:TTTT", 1, multi_head_attention_shape},
     {"DequantizeLinear", "QSQ:S", 2, dequantize},
-    {"DynamicQuantizeMatMul", "TQTQT:T", 3, dynamic_quantize_matmul},
     {"DynamicQuantizeLSTM", "TQQTLTTTTQTQ:TTT", 11, dynamic_quantize_lstm},
+    {"DynamicQuantizeMatMul", "TQTQT:T", 3, dynamic_quantize_matmul},
+    {"DynamicSlice", "TIII:T", 3, type_only<0>, ""},
+    {"DynamicTimeWarping", "T:I", 1, dynamic_time_warping},
     {"EmbedLayerNormalization", "IITTTTTII:TMT", 7, embed_shape<2>},
     {"ExpandDims", "TA:T", 2, type_only<0>},
     {"FastGelu", "TT:T", 1, like_first},
     {"FusedConv", "TTTT:T", 2, fused_conv},
     {"FusedGemm", "TTT:T", 2, fused_gemm},
     {"FusedMatMul", "TT:T", 2, fused_matmul},
+    {"GatedAdd", "TTT:T", 3, like_first},
+    {"GatedRMSNorm", "TTT:T", 3, like_first},
     {"GatherBlockQuantized", "QISQ:S", 3, type_only<2>},
     {"GatherND", "TI:T", 2, type_only<0>},
     {"Gelu", "T:T", 1, like_first},
     {"GroupNorm", "TGG:T", 3, like_first},
     {"GroupQueryAttention", "T..CCMM..........:TCCT", 7, group_query_attention_shape},
+    {"ImageScaler", "T:T", 1, like_first, ""},
+    {"Inverse", "T:T", 1, like_first},
     {"LayerNormalization", "TVV:VUU", 2, layer_norm, ""},
+    {"LinearAttention", "TTTSTT:TS", 3, type_only_twice},
+    {"LinearAttentionGate", "TUUT:TT", 3, like_first_twice},
+    {"MRotaryEmbedding", "TPTT:T", 4, like_first},
+    {"MatMulInteger16", "ST:I", 2, matmul_integer16},
     {"MatMulIntegerToFloat", "ABSSABS:S", 4, matmul_integer_to_float},
     {"MatMulNBits", "TBTZGT:T", 3, matmul_n_bits_shape},
+    {"MoE", "TTTTTTTT:T", 5, like_first},
     {"MultiHeadAttention", "TTTTMTTTMM:TTTT", 1, multi_head_attention_shape},
+    {"MurmurHash3", "T:U", 1, murmur_hash},
+    {"NGramRepeatBlock", "IT:T", 2, like_second},
     {"NhwcConv", "TTT:T", 2, type_only<0>},
     {"NhwcFusedConv", "TTTT:T", 2, type_only<0>},
     {"NhwcMaxPool", "T:T", 1, type_only<0>},
     {"Pad", "TIT:T", 2, type_only<0>},
+    {"ParametricSoftplus", "T:T", 1, like_first, ""},
     {"QAttention", "ABTTTMABT:TT", 5, attention_shape<3>},
     {"QEmbedLayerNormalization", "IIQQQQQISSSSSQQQQQ:SM", 13, embed_shape<8>},
     {"QGemm", "ASABSB.S.:.", 6, qgemm},
@@ -332,17 +381,24 @@ constexpr MicrosoftOperator rows[] = {
     {"QLinearSigmoid", "TSTST:T", 4, like_first},
     {"QLinearSoftmax", "TSTST:T", 4, like_first},
     {"QLinearWhere", "BTSTTSTST:T", 9, qlinear_where},
+    {"QMoE", "TTQSTQSTQSTQQQTUUUUUU:T", 6, like_first},
     {"QuantizeLinear", "SSQ:Q", 2, quantize},
     {"QuickGelu", "T:T", 1, like_first},
     {"Range", "TTT:T", 2, type_only<0>},
     {"RotaryEmbedding", "TPTT:T", 4, like_first},
+    {"SampleOp", "T:T", 1, like_first},
+    {"Scale", "T:T", 1, like_first, ""},
+    {"ScaledSiLU", "TM:T", 1, like_first},
+    {"ScaledTanh", "T:T", 1, like_first, ""},
     {"SimplifiedLayerNormalization", "TV:VU", 2, layer_norm, ""},
     {"SkipGroupNorm", "TGGTT:TT", 4, like_first_twice},
     {"SkipLayerNormalization", "TTTTT:TUUT", 3, skip_norm},
     {"SkipSimplifiedLayerNormalization", "TTTT:TUUT", 3, skip_norm},
+    {"ThresholdedRelu", "T:T", 1, like_first, ""},
     {"Tokenizer", "T:T", 1, tokenizer},
     {"TransposeMatMul", "TT:T", 2, fused_matmul},
     {"Trilu", "TK:T", 1, like_first},
+    {"UnfoldTensor", "T:T", 1, type_only<0>},
 };
 
 }  // namespace

@@ -84,6 +84,7 @@ struct Rule {
 void attention(Call& c);
 void quantized_attention(Call& c);
 void multi_head_attention(Call& c);
+void decoder_masked_multi_head_attention(Call& c);
 // grouped_attention.cpp
 void group_query_attention(Call& c);
 // embed.cpp
@@ -116,5 +117,25 @@ void expand_dims(Call& c);
 void grid_sample(Call& c);
 void unique(Call& c);
 void cdist(Call& c);
+void matmul_integer16(Call& c);
+void unfold_tensor(Call& c);
+void conv_transpose_with_dynamic_pads(Call& c);
+void category_mapper(Call& c);
+void echo(Call& c);
+// sequence_models.cpp
+void causal_conv_with_state(Call& c);
+void linear_attention_gate(Call& c);
+void gated_rms_norm(Call& c);
+void gated_add(Call& c);
+void scaled_silu(Call& c);
+void multimodal_rotary_embedding(Call& c);
+// early.cpp
+void affine(Call& c);
+void scaled_tanh(Call& c);
+void parametric_softplus(Call& c);
+void scale(Call& c);
+void image_scaler(Call& c);
+void crop(Call& c);
+void dynamic_slice(Call& c);
 
 }  // namespace smelt::importer::microsoft

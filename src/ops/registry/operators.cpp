@@ -61,6 +61,8 @@ constexpr Table tables[] = {
     einsum_ops,
     text_ops,
     token_ops,
+    contributed_ops,
+    expert_ops,
     random_ops,
     signal_ops,
     fourier_ops,

@@ -30,7 +30,7 @@ const std::map<std::string, std::string> left_out = {
     {"ai.onnx.ml.DictVectorizer", "map values: a graph's values are tensors"},
     {"ai.onnx.ml.ZipMap",
      "map values: a graph's values are tensors; as a model's output, its tensor is given (import/classical.cpp)"},
-    {"ai.onnx.ml.CategoryMapper", "strings and numbers mapped as LabelEncoder maps them, which newer exporters write"},
+    {"ai.onnx.ml.CategoryMapper", "becomes LabelEncoder when the file is read (import/microsoft/plain.cpp)"},
     {"ai.onnx.preview.training.Gradient", "differentiates a graph: training, not inference"},
 };
 

@@ -4,6 +4,7 @@
 
 #include "expr/simd/gather.h"
 #include "expr/simd/half.h"
+#include "expr/simd/narrow.h"
 #include "expr/simd/scalar.h"
 #include "expr/simd/wide_math.h"
 
@@ -163,6 +164,9 @@ template <class Op, class T> constexpr BlockFn function_block() {
 template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
   const Stored<From>* a = static_cast<const Stored<From>*>(in);
   Stored<To>* o = static_cast<Stored<To>*>(out);
+#ifdef __AVX2__
+  if constexpr (converts_in_registers<From, To>) return convert_in_registers(a, o, n);
+#endif
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(a[i]);
 }

@@ -20,7 +20,10 @@ class GroupedKernel final : public Kernel {
         width_(plane_ * channels_ / groups),
         parameters_(elements(b.inputs[1].shape)),
         types_{b.inputs[1].type, b.inputs[2].type},
-        rows_(b.inputs[0].shape[0] * groups, width_, threads) {}
+        short_(b.inputs[0].type == DType::f32 && parameters_ == channels_ && groups == channels_ && width_ <= ShortRows::most),
+        count_(b.inputs[0].shape[0] * groups),
+        threads_(useful_threads(threads, count_ * width_ * 4)),
+        rows_(count_, width_, threads) {}
 
   int64_t workspace() const override { return 2 * aligned(parameters_ * 4) + rows_.workspace(); }
 
@@ -31,6 +34,7 @@ class GroupedKernel final : public Kernel {
       parameters[k] = types_[k] == DType::f64 ? b.inputs[k + 1] : memory;
       if (types_[k] != DType::f64) copy_as_f32(reinterpret_cast<float*>(memory), 1, b.inputs[k + 1], 1, parameters_, types_[k]);
     }
+    if (short_) return run_short(b, static_cast<const float*>(parameters[0]), static_cast<const float*>(parameters[1]));
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
     const auto moments = [&](int64_t r, int64_t from, int64_t n) {
@@ -51,6 +55,16 @@ class GroupedKernel final : public Kernel {
   }
 
  private:
+  void run_short(const Buffers& b, const float* factors, const float* offsets) const {
+    const auto* x = static_cast<const float*>(b.inputs[0]);
+    auto* y = static_cast<float*>(b.outputs[0]);
+    const ShortRows rows = short_rows();
+    const ShortRows::Parameters parameters{factors, offsets, channels_, static_cast<float>(epsilon_)};
+    parallel(threads_, count_, 1, [&](int64_t begin, int64_t end, int) {
+      rows.run(x + begin * width_, end - begin, width_, parameters, begin, y + begin * width_);
+    });
+  }
+
   double number(const void* values, int64_t i) const {
     return types_[0] == DType::f64 ? static_cast<const double*>(values)[i]
                                    : static_cast<double>(static_cast<const float*>(values)[i]);
@@ -61,6 +75,9 @@ class GroupedKernel final : public Kernel {
   double epsilon_;
   int64_t channels_, groups_, plane_, width_, parameters_;
   DType types_[2];
+  bool short_;
+  int64_t count_;
+  int threads_;
   RowPasses rows_;
 };
 

@@ -24,4 +24,6 @@ const NormRow* norm_row(DType t) {
   }
 }
 
+ShortRows short_rows() { return table().short_f32; }
+
 }  // namespace smelt::ops

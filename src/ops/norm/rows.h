@@ -12,6 +12,7 @@ namespace smelt::ops {
 
 /// The functions for f32, f16, bf16 and f64; null for other types.
 const NormRow* norm_row(DType t);
+ShortRows short_rows();
 
 /// The moments of n elements; about 0 unless `centre`.
 inline Moments moments_of(const NormRow& row, const void* x, int64_t n, bool centre) {

@@ -102,8 +102,39 @@ void scale(const void* x, int64_t n, double mean, double factor, const void* gam
   });
 }
 
+void short_rows(const float* x, int64_t rows, int64_t n, const ops::ShortRows::Parameters& p, int64_t first, float* y) {
+  const F32 part = splat(1 / static_cast<float>(n));
+  alignas(64) float turned[ops::ShortRows::most * lanes], means[lanes], factors[lanes], offsets[lanes];
+  int64_t channel = first % p.channels;
+  for (int64_t from = 0; from < rows; from += lanes, x += lanes * n, y += lanes * n) {
+    const int64_t count = rows - from < lanes ? rows - from : lanes;
+    for (int64_t r = 0; r < lanes; ++r) {
+      const float* row = x + (r < count ? r : 0) * n;
+      for (int64_t i = 0; i < n; ++i) turned[i * lanes + r] = row[i];
+      factors[r] = p.factor[channel], offsets[r] = p.offset[channel];
+      if (++channel == p.channels) channel = 0;
+    }
+    F32 sum = F32(0), squares = F32(0);
+    for (int64_t i = 0; i < n; ++i) sum = sum + load(turned + i * lanes);
+    const F32 mean = sum * part;
+    for (int64_t i = 0; i < n; ++i) {
+      const F32 beside = load(turned + i * lanes) - mean;
+      squares = squares + beside * beside;
+    }
+    store(means, mean);
+    store(factors, load(factors) / sqrt(squares * part + splat(p.epsilon)));
+    for (int64_t r = 0; r < count; ++r) {
+      const F32 middle = splat(means[r]), times = splat(factors[r]), plus = splat(offsets[r]);
+      const float* row = x + r * n;
+      int64_t i = 0;
+      for (; i + lanes <= n; i += lanes) store(y + r * n + i, (load(row + i) - middle) * times + plus);
+      if (i < n) store_first(y + r * n + i, (load_first(row + i, n - i) - middle) * times + plus, n - i);
+    }
+  }
+}
+
 template <class H> constexpr ops::NormRow row = {moments<H>, shift<H>, scale<H>};
-constexpr ops::NormRows table = {row<float>, row<HalfBits>, row<BFloatBits>, row<double>};
+constexpr ops::NormRows table = {row<float>, row<HalfBits>, row<BFloatBits>, row<double>, {short_rows}};
 
 }  // namespace
 

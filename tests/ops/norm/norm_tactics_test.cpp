@@ -80,6 +80,10 @@ TEST(NormTactics, of_rows_and_planes_of_every_length_around_a_register) {
       }
       Trial planes = trial("BatchNormalization", type, {2, 3, width}, 4);
       EXPECT_THAT(check(planes, tolerance(type)), Contains("cpu")) << name(type) << ' ' << width;
+      for (const int64_t channels : {1, 19}) {
+        Trial instance = trial("InstanceNormalization", type, {3, channels, width}, 2);
+        EXPECT_THAT(check(instance, tolerance(type)), Contains("cpu")) << name(type) << ' ' << channels << " x " << width;
+      }
     }
   }
 }

@@ -17,8 +17,21 @@ struct NormRow {
   void (*scale)(const void* x, int64_t n, double mean, double factor, const void* gamma, const void* beta, void* y);
 };
 
+/// Rows of n elements of f32, at most `most`, behind each other: y = (x - mean) / sqrt(variance + epsilon) · factor + offset, where row
+/// r has the parameters of channel (first + r) % channels. Sums run beside each other, a row to a lane.
+struct ShortRows {
+  static constexpr int64_t most = 32;
+  struct Parameters {
+    const float *factor, *offset;
+    int64_t channels;
+    float epsilon;
+  };
+  void (*run)(const float* x, int64_t rows, int64_t n, const Parameters& p, int64_t first, float* y);
+};
+
 struct NormRows {
   NormRow f32, f16, bf16, f64;
+  ShortRows short_f32;
 };
 
 }  // namespace smelt::ops

@@ -15,8 +15,8 @@ struct Definition {
 };
 
 constexpr Definition definitions[] = {
-    {"Conv", 3, 2, 1, 1, true, true},  // with k segments, k - 1 more of both
-    {"QLinearConv", 7, 6, 1, 1, true, true},
+    {"Conv", 3, 2, 1, 1, true, true},         // with k segments, k - 1 more of both
+    {"QLinearConv", 7, 6, 1, 1, true, true},  // likewise
     {"StemConv", 3, 2, 1, 1, true, true},
     {"StemQLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},
@@ -41,15 +41,18 @@ size_t more_segments(const Node& n) {
     if (n.outputs.size() < 2) fail("node '{}' (ai.smelt.JoinedMatMul): {} outputs, expected 2 or more", n.name, n.outputs.size());
     return n.outputs.size() - 1;
   }
-  if (n.op != "Conv") return 0;
+  if (n.op != "Conv" && n.op != "QLinearConv") return 0;
   const int64_t segments = n.get_int("segments", 1);
-  if (segments < 1) fail("node '{}' (ai.smelt.Conv): segments = {}, expected 1 or more", n.name, segments);
+  if (segments < 1) fail("node '{}' (ai.smelt.{}): segments = {}, expected 1 or more", n.name, n.op, segments);
   return static_cast<size_t>(segments) - 1;
 }
 
 /// Optional inputs may be left out; QLinear operators' scales stand between them and may not.
 bool may_be_absent(const Node& n, size_t i) {
-  if (n.op == "QLinearConv" || n.op == "StemQLinearConv") return i == 2 || i == 4 || i == 6;
+  if (n.op == "QLinearConv" || n.op == "StemQLinearConv") {
+    const size_t more = more_segments(n);
+    return i == more + 2 || i == more + 4 || i == more + 6;
+  }
   if (n.op == "QLinearMatMul") return i == 3 || i == 5;
   return i >= definition(n).required + more_segments(n);
 }

@@ -133,7 +133,8 @@ class Pass {
   /// A convolution of few channels copies its input with its padding anyhow, from any layout.
   bool reads_any_layout(const Step& step, size_t input) const {
     if (input == 0 && is_quantized_conv(*step.node))
-      return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
+      return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1 &&
+             step.node->get_int("segments", 1) == 1;
     if (on_gpu_) return input == 0 && reads_plain(step);
     if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1)
       return false;

@@ -2,12 +2,9 @@
 // reference, to the bit: random problems, of each one configuration, chosen at random among those for a GPU of few multiprocessors
 // or many.
 #include <algorithm>
-#include <future>
-#include <thread>
 
-#include "dice.h"
-#include "gpu_trial.h"
 #include "ops/conv/quantized_conv_case.h"
+#include "random_problems.h"
 
 namespace smelt::ops {
 namespace {
@@ -65,58 +62,102 @@ void add_residual(Trial& t, Dice& dice) {
   t.result(DType::u8, shape, Layout::nhwc);
 }
 
-struct Prepared {
-  Trial trial;
-  std::string name;
-  std::unique_ptr<Kernel> kernel;
-  Tensor want;
-};
-
-Prepared prepared(uint32_t seed, std::string_view tactic) {
+RandomProblem random_problem(uint32_t seed, std::string_view tactic) {
   Dice dice(seed);
   const bool hopper = tactic == "hopper", zero_points = dice.below(3) != 0;
   QuantizedCase c = random_case(dice, hopper);
-  Prepared p{quantized_trial(c, c.x[1] < 5 && dice.below(2) ? Layout::plain : Layout::nhwc), {}, {}, {}};
+  RandomProblem p{quantized_trial(c, c.x[1] < 5 && dice.below(2) ? Layout::plain : Layout::nhwc)};
   set_weights(p.trial, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
   const Tensor zero = Tensor::scalar<int64_t>(!zero_points ? 0 : c.x_type == DType::u8 ? dice.below(256) : dice.below(256) - 128);
   p.trial.inputs[2] = p.trial.bound.inputs[2].constant = zero.cast(c.x_type);
   if (dice.below(2) == 0) add_residual(p.trial, dice);
-  p.trial.bound.node = &p.trial.node;
-  Machine machine;
-  const auto gpu = std::make_shared<Gpu>(*test_gpu());
-  gpu->info.multiprocessors = static_cast<int>(dice.one_of({1, 4, 132}));  // large tiles for small problems
-  machine.gpu = gpu;
-  Offer o = offer(p.trial.bound, machine);
-  std::erase_if(o.candidates, [&](const Candidate& candidate) { return candidate.tactic != tactic; });
-  if (o.candidates.empty()) return p;
-  const Candidate& chosen = o.candidates[static_cast<size_t>(dice.below(static_cast<int64_t>(o.candidates.size())))];
-  p.name = fmt::format("seed {}: {} {}", seed, o.problem, chosen.config);
-  p.kernel = chosen.prepare();
-  p.want = evaluate(p.trial.node, p.trial.inputs)[0];
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == tactic; });
   return p;
 }
 
-/// How many of the problems the tactic took, each of which equals the reference.
 size_t expect_equal(uint32_t problems, std::string_view tactic) {
-  std::vector<Prepared> all(problems);
-  std::atomic<uint32_t> next = 0;
-  std::vector<std::future<void>> threads;
-  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-    threads.push_back(std::async(std::launch::async, [&] {
-      for (uint32_t at; (at = next++) < problems;) all[at] = prepared(at, tactic);
-    }));
-  for (std::future<void>& t : threads) t.get();
-  size_t ran = 0, wrong = 0;
-  for (Prepared& p : all) {
-    if (!p.kernel) continue;
-    ++ran;
-    SCOPED_TRACE(p.name);
-    const Tensor got = run_on_gpu(p.trial, *p.kernel)[0];
-    const bool equal = std::memcmp(got.raw(), p.want.raw(), static_cast<size_t>(got.nbytes())) == 0;
-    EXPECT_TRUE(equal) << p.name;
-    if (!equal && ++wrong == 20) break;
+  return expect_right(problems, [&](uint32_t seed) { return random_problem(seed, tactic); });
+}
+
+/// A convolution of 2 to 5 images of 8-bit integers, each with its scale and zero point, and what follows: nothing, or bias, relu and
+/// rounding.
+RandomProblem several_integers(uint32_t seed, bool apart) {
+  Dice dice(seed);
+  const QuantizedCase c = random_case(dice, false);
+  const int64_t segments = dice.one_of({2, 2, 2, 3, 5}), m = c.w[0];
+  RandomProblem p;
+  Trial& t = p.trial;
+  t.node.domain = smelt_domain;
+  t.node.op = "QLinearConv";
+  t.node.attrs = {{"segments", segments}, {"pads", c.pads}, {"strides", c.strides}, {"dilations", c.dilations}};
+  Shape w = c.w;
+  w[1] = 0;
+  for (int64_t i = 0; i < segments; ++i) {
+    Shape x = c.x;
+    x[1] = dice.one_of({4, 8, 12, 16, 20, 32, 48, 64, 64, 96, 144});
+    w[1] += x[1];
+    t.add(random_bytes(c.x_type, x, seed * 8 + static_cast<uint32_t>(i)), false, Layout::nhwc);
   }
-  return ran;
+  t.add(random_bytes(c.w_type, w, seed * 8 + 7), true);
+  t.add(Tensor{}, true);
+  t.add(random_tensor(DType::f32, {segments}, seed + 1, 0.01, 0.05), true);
+  const bool zeros = dice.below(4) != 0;
+  t.add(zeros ? random_bytes(c.x_type, {segments}, seed + 2) : Tensor{}, zeros);
+  t.add(c.per_channel ? random_tensor(DType::f32, {m}, seed + 3, 0.001, 0.003) : Tensor::scalar(0.002f), true);
+  t.add(c.w_type == DType::u8 ? Tensor::scalar<uint8_t>(128) : Tensor{}, c.w_type == DType::u8);
+  const bool ends = dice.below(3) != 0;
+  if (ends) {
+    const char* const type = c.y_type == DType::u8 ? "u8" : "i8";
+    t.node.program = expr::Program::parse("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; " +
+                                          quantized("%3", "0.4", 12, 4, type) + "return %12 }");
+    t.add(random_tensor(DType::f32, {m, 1, 1}, seed + 4, -9, 9), true);
+  }
+  Node plain = t.node;
+  plain.outputs.push_back(static_cast<ValueId>(101));
+  const Tensor y = evaluate(plain, t.inputs)[0];
+  t.result(y.type(), y.shape(), Layout::nhwc);
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) {
+    return apart == candidate.config.ends_with("segments apart") && (apart || candidate.tactic == "walked");
+  });
+  return p;
+}
+
+/// A convolution of 16-bit floats over 1 to 3 images, some of which are upsampled.
+RandomProblem upsampled_floats(uint32_t seed) {
+  Dice dice(seed);
+  const QuantizedCase c = random_case(dice, false);
+  const int64_t segments = dice.one_of({1, 2, 2, 3}), m = c.w[0];
+  const DType type = dice.below(2) ? DType::f16 : DType::bf16;
+  RandomProblem p;
+  p.tolerance = (type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-6;
+  Trial& t = p.trial;
+  t.node.domain = smelt_domain;
+  t.node.op = "Conv";
+  std::vector<int64_t> factors;
+  int64_t largest = 1;
+  for (int64_t i = 0; i < segments; ++i) {
+    factors.push_back(i == 0 ? dice.one_of({2, 2, 4}) : dice.one_of({1, 2, 4}));
+    largest = std::max(largest, factors.back());
+  }
+  t.node.attrs = {
+      {"segments", segments}, {"upsample", factors}, {"pads", c.pads}, {"strides", c.strides}, {"dilations", c.dilations}};
+  Shape w = c.w;
+  w[1] = 0;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    Shape x = c.x;
+    x[1] = dice.one_of({4, 8, 16, 24, 32, 40, 64, 64});
+    for (const size_t a : {2, 3}) x[a] = (x[a] + largest - 1) / largest * (largest / factors[i]);
+    w[1] += x[1];
+    t.add(random_tensor(type, x, seed * 8 + static_cast<uint32_t>(i), -1, 1), false, Layout::nhwc);
+  }
+  t.add(random_tensor(type, w, seed * 8 + 7, -1, 1), true);
+  t.add(random_tensor(type, {m}, seed + 3, -1, 1), true);
+  Node plain = t.node;
+  plain.outputs.push_back(static_cast<ValueId>(101));
+  const Tensor y = evaluate(plain, t.inputs)[0];
+  t.result(y.type(), y.shape(), Layout::nhwc);
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
+  return p;
 }
 
 TEST(GpuWalkedConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
@@ -126,6 +167,18 @@ TEST(GpuWalkedConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
 TEST(GpuHopperIntegerConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
   if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
   EXPECT_GE(expect_equal(500, "hopper"), 490u);
+}
+
+TEST(GpuWalkedConv, of_several_images_of_their_own_scales_equals_the_reference_bit_for_bit_on_300_random_problems) {
+  EXPECT_EQ(expect_right(300, [](uint32_t seed) { return several_integers(seed, false); }), 300u);
+}
+
+TEST(GpuSegmentsApart, equal_the_reference_bit_for_bit_on_100_random_problems) {
+  EXPECT_EQ(expect_right(100, [](uint32_t seed) { return several_integers(seed, true); }), 100u);
+}
+
+TEST(GpuWalkedConv, reads_upsampled_images_on_200_random_problems) {
+  EXPECT_GE(expect_right(200, upsampled_floats), 155u) << "of the others the steps do not fit the argument";
 }
 
 }  // namespace

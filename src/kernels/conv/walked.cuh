@@ -3,7 +3,8 @@
 //   y[p, m] = Epilogue(sum over segments, groups of channels and taps of x[pixel(p, tap), channel] · w[m, segment, tap, channel])
 //
 //   p          (n, oh, ow) of the output in row-major order: the rows of the product; its columns are the output channels m
-//   pixel      h = oh * stride + kh * dilation - pad, w likewise; outside of the image zeros or `outside` is read
+//   pixel      h = oh * stride + kh * dilation - pad, w likewise, each divided by the segment's upsampling; outside of the image
+//              zeros or `outside` is read
 //   x          segments [N, H, W, Ci] of any strides, but 1 along the channels; read in turn, as if they were concatenated
 //   K          runs over segments, then groups of `chunk` bytes of channels, then taps, then the bytes of a chunk; a line of a
 //              stage has one chunk or several
@@ -16,6 +17,12 @@
 // The weights of a warp's columns are ordered so that each lane's sums are of neighbouring channels (walked_channel). So the
 // program is applied to the sums where they lie, and its results are stored in accesses of up to 16 bytes, without a way through shared
 // memory.
+//
+// Windows of an upsampled image move alike where they begin at the same place among the copies of a pixel: the steps are there once
+// for each place.
+//
+// Where segments of integers have scales of their own, a segment's sums become floats when the loop leaves it: (sum + added) · scale
+// is added to those of the segments before, in their order, and the next segment begins with zeros. K is not split then.
 //
 // Where K is split, blocks write their sums to a workspace as their threads have them. The last block to arrive at a tile adds
 // them in the order of the splits: the same inputs give the same bits.
@@ -34,10 +41,12 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
   using Copies = WalkedCopies<line_bytes, C.copy, Tile::threads>;
   static constexpr int each = (Tile::tile_m + Copies::step - 1) / Copies::step;
   static constexpr u32 never = 1u << 15;           // no window has this bit
-  using Args = WalkedArgs<T, typename Tile::Sum, C.segments, taps>;
+  static constexpr int places = C.up * C.up;
+  using Args = WalkedArgs<T, typename Tile::Sum, C.segments, taps * places>;
 
   const Args& g;
   i32 first[each];                                 // bytes from x to the pixel under the first tap, of this segment
+  i32 steps[places > 1 ? each : 1];                // where the window's steps begin
   u32 mask[each];
   int segment = 0, tap, channel;                   // channel: this thread's first of the next line, in bytes
   int left = 0;                                    // tiles of this segment that are yet to be issued
@@ -56,7 +65,7 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
       mask[i] = 0;
       int n, h, w;
       place(p, n, h, w);
-      first[i] = n * g.segments[segment].image + h * g.segments[segment].row + w * g.segments[segment].pixel;
+      locate(i, n, h, w);
       if (p >= g.m || line(i) >= Tile::tile_m) continue;
 #pragma unroll
       for (int k = 0; k < C.taps_h; ++k)
@@ -73,19 +82,20 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     if constexpr (C.segments > 1)
       if (left == 0) next_segment();
     const WalkedSegment<T>& s = g.segments[segment];
-    const WalkedTap step = g.taps[segment][taps == 1 ? 0 : tap];
+    const WalkedTap step = g.taps[segment][taps == 1 && places == 1 ? 0 : tap];
     const u32 inside = channel < s.channels ? step.inside : never;
-    const i32 over = step.offset + channel;
+    const i32 over = step.offset + channel;        // of windows at the first place
     const char* const x = reinterpret_cast<const char*>(s.x);
     const u32 to = shared + at(0);
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       if (Tile::tile_m % Copies::step != 0 && line(i) >= Tile::tile_m) break;
       const bool reads = (mask[i] & inside) == inside;
-      const char* const from = x + (first[i] + over);
+      const char* from = x + (first[i] + over);
+      if constexpr (places > 1) from = x + (first[i] + channel + g.taps[segment][steps[i] + tap].offset);
       // Copies whose lines are a multiple of eight apart lie alike among the permuted vectors.
       const u32 here = Copies::step % 8 == 0 ? to + i * Copies::step * line_bytes : shared + at(i);
-      if constexpr (C.filled) copy_async<C.copy>(here, reads ? from : static_cast<const char*>(g.outside), true);
+      if constexpr (C.filled) copy_async<C.copy>(here, reads ? from : static_cast<const char*>(g.outside) + (C.scaled ? segment * 16 : 0), true);
       else copy_async<C.copy>(here, from, reads);
     }
     if constexpr (taps > 1) {
@@ -110,6 +120,16 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     h = static_cast<int>(row - image * g.height.divisor) * g.stride[0] - g.pad[0];
     w = static_cast<int>(p - row * g.width.divisor) * g.stride[1] - g.pad[1];
   }
+  /// Sets where window i begins in this segment: (h, w) of image n, upsampled.
+  __device__ __forceinline__ void locate(int i, int n, int h, int w) {
+    const WalkedSegment<T>& s = g.segments[segment];
+    if constexpr (places > 1) {
+      first[i] = n * s.image + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel;
+      steps[i] = walked_place(h, w, s.shift, C.up) * taps;
+    } else {
+      first[i] = n * s.image + h * s.row + w * s.pixel;
+    }
+  }
   /// Of tile `k_tile` of this segment.
   __device__ __forceinline__ void begin(int k_tile) {
     const int byte = Copies::byte(threadIdx.x), chunk = k_tile * in_line + byte / C.chunk, group = chunk / taps;
@@ -124,7 +144,7 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     for (int i = 0; i < each; ++i) {
       int n, h, w;
       place(rows + line(i), n, h, w);
-      first[i] = n * g.segments[segment].image + h * g.segments[segment].row + w * g.segments[segment].pixel;
+      locate(i, n, h, w);
     }
   }
 };
@@ -181,10 +201,43 @@ __device__ __forceinline__ bool add_splits(Tile& sums, char* shared, typename Ti
   return true;
 }
 
+/// The sums of segments that have scales of their own.
+template <class Tile, WalkedConfig C> struct ScaledSums {
+  using Args = typename WalkedPixels<Tile, C>::Args;
+  const Args& g;
+  u32 column;                                      // the warp's first
+  int segment = 0, end;                            // the first tile of K behind the segment
+  float d[Tile::rows][Tile::columns][4] = {};
+
+  __device__ __forceinline__ ScaledSums(const Args& argument, u32 first)
+      : g(argument), column(first + Tile::first_column()), end(argument.segments[0].tiles) {}
+
+  /// Tile t of K has been added to `sums`.
+  __device__ __forceinline__ void operator()(Tile& sums, int t) {
+    if (t + 1 != end) return;
+    const WalkedScale* const scales = g.scales + segment * g.n;             // (N)
+#pragma unroll
+    for (int j = 0; j < Tile::columns; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const u32 c = column + walked_channel(j * 8 + Tile::lane() % 4 * 2 + e, C.width);
+        const WalkedScale s = scales[c < g.n ? c : g.n - 1];
+#pragma unroll
+        for (int i = 0; i < Tile::rows; ++i)
+#pragma unroll
+          for (int h = 0; h < 4; h += 2) {
+            d[i][j][h + e] += static_cast<float>(sums.d[i][j][h + e] + s.added) * s.scale;
+            sums.d[i][j][h + e] = 0;
+          }
+      }
+    if (++segment < C.segments) end += g.segments[segment].tiles;
+  }
+};
+
 /// Applies the program to the sums in registers and writes y. ByColumn: a bit for each operand that has one value a column.
-template <int Width, bool Whole, u32 ByColumn, class Tile, class Epilogue>
-__device__ __forceinline__ void finish_in_registers(const Tile& sums, const Epilogue& epilogue, u32 m, u32 n, u32 row,
-                                                    u32 column) {
+template <class Tile, int Width, bool Whole, u32 ByColumn, class Sum, class Epilogue>
+__device__ __forceinline__ void finish_in_registers(const Sum (&d)[Tile::rows][Tile::columns][4], const Epilogue& epilogue, u32 m,
+                                                    u32 n, u32 row, u32 column) {
   using Operands = typename Epilogue::Operands;
   constexpr int of_lane = 2 * Tile::columns / Width, halves = 2 * Tile::rows;
   constexpr int together = halves < 4 ? halves : 4;                         // rows whose operands are read at once
@@ -213,7 +266,7 @@ __device__ __forceinline__ void finish_in_registers(const Tile& sums, const Epil
         const int i = (from + k) / 2, h = (from + k) % 2 * 2;
         typename Epilogue::Sum v[Width];                                    // (Width) of a row
 #pragma unroll
-        for (int e = 0; e < Width; ++e) v[e] = sums.d[i][q * (Width / 2) + e / 2][h + e % 2];
+        for (int e = 0; e < Width; ++e) v[e] = d[i][q * (Width / 2) + e / 2][h + e % 2];
         if (r < m) epilogue.write(all[k], count, v);
       }
     }
@@ -234,11 +287,19 @@ __device__ __forceinline__ void walked_conv(const WithEpilogue<Args, Epilogue>& 
   const i64 stage = static_cast<i64>(tile_n) * g.k_tiles + begin;
   WalkedWeights<Tile> weights(static_cast<const char*>(g.w) + stage * Tile::CopyB::tile_bytes);   // (TileN, line)
   Tile sums;                                                                                      // (TileM, TileN)
-  multiply_tiles(sums, shared, k_tiles, [&](u32 to_a, u32 to_b, int) {
+  const auto issue = [&](u32 to_a, u32 to_b, int) {
     pixels(to_a);
     weights(to_b);
-  });
-  if constexpr (Split)
-    if (!add_splits(sums, shared, g.partial, g.arrived)) return;
-  finish_in_registers<C.width, C.whole, ByColumn>(sums, a.epilogue, g.m, g.n, row, column);
+  };
+  if constexpr (C.scaled) {
+    static_assert(!Split, "the order of the segments is that of their scaled sums");
+    ScaledSums<Tile, C> scaled(g, column);
+    multiply_tiles(sums, shared, k_tiles, issue, [&](int t) { scaled(sums, t); });
+    finish_in_registers<Tile, C.width, C.whole, ByColumn>(scaled.d, a.epilogue, g.m, g.n, row, column);
+  } else {
+    multiply_tiles(sums, shared, k_tiles, issue);
+    if constexpr (Split)
+      if (!add_splits(sums, shared, g.partial, g.arrived)) return;
+    finish_in_registers<Tile, C.width, C.whole, ByColumn>(sums.d, a.epilogue, g.m, g.n, row, column);
+  }
 }

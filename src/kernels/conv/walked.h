@@ -14,6 +14,8 @@ struct WalkedConfig {
   bool whole;                   // y's channels are a multiple of it
   bool filled;                  // pixels outside of the image read as `outside` points to, else as zeros
   int segments;
+  int up;                       // the largest factor that an image is upsampled by, 1: none
+  bool scaled;                  // each segment's sums are scaled by its own numbers, and added as floats
 };
 
 /// A step from a window's first pixel to the pixel under a tap.
@@ -23,20 +25,29 @@ struct WalkedTap {
 };
 static_assert(sizeof(WalkedTap) == 8);
 
-/// One of the images that are concatenated along their channels, of the same height and width.
+/// One of the images that are concatenated along their channels, of the same height and width once they are upsampled.
 template <class T> struct WalkedSegment {
   const T* x;                   // [N, H, W, Ci]
   i32 image, row, pixel;        // bytes from one to the next
   i32 channels;                 // bytes of a pixel's
   i32 tiles;                    // of K
-  i32 unused;
+  i32 shift;                    // log2 of the upsampling
 };
 static_assert(sizeof(WalkedSegment<void>) == 32);
 
-/// T: the elements' type, Sum: the sums'; void on the host.
+/// Of a segment and an output channel: what is added to its sum, and what that is then multiplied by.
+struct WalkedScale {
+  i32 added;
+  float scale;
+};
+static_assert(sizeof(WalkedScale) == 8);
+
+/// T: the elements' type, Sum: the sums'; void on the host. Taps: steps that a segment has, those of a window whose first pixel is
+/// the first of its upsampled ones, then those of the others (walked_place).
 template <class T, class Sum, int Segments, int Taps> struct WalkedArgs {
   const void* w;                // (tile of N, tile of K, TileN, line) bytes as a stage has them
-  const void* outside;          // 16 bytes
+  const void* outside;          // (segment) of 16 bytes
+  const WalkedScale* scales;    // (segment, N), where segments are scaled
   Sum* partial;                 // (tile, split, four sums, thread) of them, where K is split
   u32* arrived;                 // (tile), 0 between launches
   u32 m, n;                     // pixels of the output, its channels
@@ -50,9 +61,15 @@ template <class T, class Sum, int Segments, int Taps> struct WalkedArgs {
   WalkedTap taps[Segments][Taps];
 };
 
+/// Which of the `up` by `up` places among the copies of a pixel a window's first one has: (h, w) is where it begins, upsampled.
+SMELT_SHARED constexpr int walked_place(int h, int w, int shift, int up) {
+  const int mask = (1 << shift) - 1;
+  return (h & mask) * up + (w & mask);
+}
+
 /// Bytes of a WalkedArgs, for numbers that the host knows at run time only.
 SMELT_SHARED constexpr u64 walked_bytes(int segments, int taps) {
-  return 112 + sizeof(WalkedSegment<void>) * static_cast<u64>(segments) +
+  return 120 + sizeof(WalkedSegment<void>) * static_cast<u64>(segments) +
          sizeof(WalkedTap) * static_cast<u64>(segments) * static_cast<u64>(taps);
 }
 static_assert(sizeof(WalkedArgs<void, void, 1, 1>) == walked_bytes(1, 1) &&

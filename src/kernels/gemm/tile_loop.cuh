@@ -14,10 +14,10 @@ template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<
 }
 
 /// sums += the products of `k_tiles` tiles along K. issue(a, b, t) issues the copies of tile t of both operands to the addresses
-/// a and b in shared memory; it is called once for each t, in order, Tile::stages - 1 tiles before tile t is multiplied. `shared`
-/// is free afterwards.
-template <class Tile, class Issue>
-__device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue) {
+/// a and b in shared memory; it is called once for each t, in order, Tile::stages - 1 tiles before tile t is multiplied. added(t) is
+/// called when it has been. `shared` is free afterwards.
+template <class Tile, class Issue, class Added>
+__device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue, Added&& added) {
   const u32 first = shared_address(shared);
   const auto issue_stage = [&](int stage, int t) { issue(first + stage, first + stage + Tile::CopyA::tile_bytes, t); };
   CopyRing<StageOffsets<Tile::stages, Tile::stage_bytes>> ring;
@@ -28,9 +28,14 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
   for (int t = 0; t < k_tiles; ++t) {
     ring.issue_ahead(t, k_tiles, issue_stage);
     sums.multiply(shared + ring.current(), shared + ring.next(), [&] { ring.wait(); });
+    added(t);
     ring.advance();
   }
   ring.drain();
+}
+template <class Tile, class Issue>
+__device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue) {
+  multiply_tiles(sums, shared, k_tiles, issue, [](int) {});
 }
 
 /// Part `mine` of a tile's `count`: writes the sums to part(mine), and the last block to arrive calls finish() with the sums of all

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
@@ -27,7 +28,19 @@ EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, std::s
 
 }  // namespace
 
-double most_of_sums(const Problem& p) { return 255.0 * 255.0 * static_cast<double>(depth(p)); }
+double most_of_sums(const Problem& p) {
+  const double sums = 255.0 * 255.0 * static_cast<double>(depth(p));
+  if (!p.quantization || p.quantization->more.empty()) return sums;
+  double most = 0;
+  const auto add = [&](const std::vector<float>& scales) {
+    for (const float s : scales)
+      most = std::isnan(s) || std::isnan(most) ? NAN : std::max(most, std::abs(static_cast<double>(s)));
+  };
+  add(p.quantization->scales);
+  for (const SegmentQuantization& s : p.quantization->more) add(s.scales);
+  constexpr double rounding = 1.001;  // of each segment's product and sum
+  return std::isnan(most) ? std::numeric_limits<double>::infinity() : sums * most * rounding;
+}
 
 expr::Program over_sums(const Request& q, bool column, bool outside) {
   expr::Program p;
@@ -77,6 +90,11 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request&
 }
 
 void set_integer_program(GpuRequest& r, int32_t zero, std::optional<EpilogueOperand> outside) {
+  if (!r.quantization().more.empty()) {  // in0 is made by the kernel, of the segments' sums and scales
+    r.program = value_of(r.node.node->program, "the program over the sums");
+    r.operands = epilogue_operands(r.node, r.at.operands);
+    return;
+  }
   const bool column = !r.quantization().bias.empty() || zero != 0;
   r.program = over_sums(r, column, outside.has_value());
   r.operands.clear();

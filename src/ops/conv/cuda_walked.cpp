@@ -4,6 +4,9 @@
 //
 //   sum = Σ x · w' + (bias − zero · Σ w')     w': weights less their zero points; pixels outside of the image are the zero point
 //   in0 = float(sum) · scale,   y = program(in0, operands)
+//
+// Of several inputs that have scales of their own (ai.smelt's QLinearConv of segments) each has its sum and scale, and in0 is
+// float(sum_1) · scale_1 + float(sum_2) · scale_2 + … from the first on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "expr/cuda.h"
 #include "ops/conv/cuda_pad.h"
 #include "ops/conv/cuda_walked_problem.h"
+#include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
 #include "ops/cuda/source.h"
 
@@ -56,16 +60,18 @@ std::string source(const WalkedProblem& p, const WalkedTile& t, const CudaEpilog
                                                             {"width", t.width},
                                                             {"whole", p.m % t.width == 0},
                                                             {"filled", p.filled},
-                                                            {"segments", static_cast<int64_t>(p.segments.size())}});
+                                                            {"segments", static_cast<int64_t>(p.segments.size())},
+                                                            {"up", p.up},
+                                                            {"scaled", p.scaled}});
   const std::string tile = fmt::format("TensorTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, true, {}, true, {}>",
                                        expr::cuda_type(p.type), expr::cuda_type(p.weight), c.tile_m, c.tile_n, c.tile_k,
                                        c.warps_m, c.warps_n, c.stages, c.ahead, p.vec, 16 / p.element);
   const KernelEntry conv{"conv", "Tile::threads",
-                         fmt::format("WalkedArgs<Tile::A, Tile::Sum, {}, {}>", p.segments.size(), p.tap_count()),
+                         fmt::format("WalkedArgs<Tile::A, Tile::Sum, {}, {}>", p.segments.size(), p.steps()),
                          fmt::format("walked_conv<Tile, {}, {}, {:#x}>", config, c.splits > 1, by_column(epilogue))};
   return fmt::format("#include \"conv/walked.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n", tile,
                      c.shared_bytes(p.element)) +
-         epilogue.source(conv, kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count())));
+         epilogue.source(conv, kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.steps())));
 }
 
 class WalkedKernel final : public CompiledKernel {
@@ -92,12 +98,24 @@ class WalkedKernel final : public CompiledKernel {
     weights_ = r.gpu->weights->packed(r.gpu->device, w, walked_packing(p, t).text(), [&] { return walked_weights(w, p, t); });
     set<&Args::w>(reinterpret_cast<const void*>(weights_->address()));
     if (p.filled) {
-      outside_ = r.gpu->weights->packed(r.gpu->device, w, Key("conv:outside").field(p.zero).text(), [&] {
-        Tensor line = Tensor::empty(DType::u8, {16});
-        std::memset(line.raw(), p.zero, 16);
-        return line;
+      const Shape zeros(p.zeros.begin(), p.zeros.end());
+      outside_ = r.gpu->weights->packed(r.gpu->device, w, Key("conv:outside").field(zeros).text(), [&] {
+        Tensor lines = Tensor::empty(DType::u8, {16 * std::ssize(zeros)});
+        for (size_t i = 0; i < zeros.size(); ++i) std::memset(static_cast<char*>(lines.raw()) + 16 * i, p.zeros[i], 16);
+        return lines;
       });
       set<&Args::outside>(reinterpret_cast<const void*>(outside_->address()));
+    }
+    if (p.scaled) {
+      KeyHash hash;  // names what is kept beside the weights by all that it depends on but them
+      for (size_t i = 0; i < p.segments.size(); ++i) {
+        hash.add(fmt::format("{} {}", p.zeros[i], p.segments[i].channels));
+        for (const float s : i == 0 ? r.quantization().scales : r.quantization().more[i - 1].scales)
+          hash.add(fmt::format("{:a}", s));
+      }
+      scales_ = r.gpu->weights->packed(r.gpu->device, w, int8_packing(r, "conv:segment scales").field(hash.text()).text(),
+                                       [&] { return walked_scales(r, p); });
+      set<&Args::scales>(reinterpret_cast<const kernels::WalkedScale*>(scales_->address()));
     }
     if (c.splits == 1) return;
     arrived_ = zeroed(*r.gpu, tiles * 4, "a convolution's split tiles");
@@ -139,7 +157,7 @@ class WalkedKernel final : public CompiledKernel {
   std::unique_ptr<Kernel> pad_;
   device::cuda::LaunchShape shape_;
   std::vector<std::byte> arguments_;
-  std::shared_ptr<device::cuda::Memory> weights_, outside_, arrived_;
+  std::shared_ptr<device::cuda::Memory> weights_, outside_, scales_, arrived_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/number.h"
 #include "kernels/common/swizzle.h"
+#include "ops/conv/conv.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/cuda/epilogue_width.h"
 
@@ -43,21 +44,24 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
     return refuse(Reason::wrong_layout, "copies of {} bytes, expected at least 4: the channels of a pixel, or its strides",
                   p.vec * p.element);
   constexpr uint64_t most_argument = 4096;  // a kernel's argument has room for the program's operands beside it
-  const uint64_t argument = kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count()));
-  if (argument > most_argument)
-    return refuse(Reason::too_large, "{} inputs under {} taps: an argument of {} bytes, expected at most {}", p.segments.size(),
-                  p.tap_count(), argument, most_argument);
+  for (const ImageSegment& s : p.segments) p.up = std::max(p.up, int64_t{1} << s.shift);
+  const uint64_t argument = kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.steps()));
+  if (p.up > most_taps || argument > most_argument)
+    return refuse(Reason::too_large, "{} inputs under {} taps, upsampled by {}: an argument of {} bytes, expected at most {}",
+                  p.segments.size(), p.tap_count(), p.up, argument, most_argument);
   for (size_t i = 0; i < p.segments.size(); ++i) {
-    if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
     const int64_t span = p.padded ? p.padded_bytes() : storage_bytes(r.node.inputs[r.at.x + i]);
     if (span >= most_bytes) return refuse(Reason::too_large, "an image that spans {} bytes; it counts to 2^31", span);
   }
   if (q.quantization) {
-    p.zero = r.zero();
-    p.filled = p.zero != 0 && (p.pad[0] != 0 || p.pad[1] != 0 ||
-                               p.in_height < (p.out_height - 1) * p.stride[0] - p.pad[0] + (p.taps[0] - 1) * p.dilation[0] + 1 ||
-                               p.in_width < (p.out_width - 1) * p.stride[1] - p.pad[1] + (p.taps[1] - 1) * p.dilation[1] + 1);
-    set_integer_program(r, p.zero);
+    p.zeros = {r.zero()};
+    for (const SegmentQuantization& more : r.quantization().more) p.zeros.push_back(more.zero);
+    p.scaled = p.segments.size() > 1;
+    const bool zeros = std::ranges::all_of(p.zeros, [](int32_t z) { return z == 0; });
+    p.filled = !zeros && (p.pad[0] != 0 || p.pad[1] != 0 ||
+                          p.in_height < (p.out_height - 1) * p.stride[0] - p.pad[0] + (p.taps[0] - 1) * p.dilation[0] + 1 ||
+                          p.in_width < (p.out_width - 1) * p.stride[1] - p.pad[1] + (p.taps[1] - 1) * p.dilation[1] + 1);
+    set_integer_program(r, p.zeros[0]);
   }
   return p;
 }
@@ -77,6 +81,11 @@ std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::Cuda
   WalkedTile t{.config = c, .line = c.tile_k * p.element};
   const int64_t copy = p.vec * p.element, warp_n = c.tile_n / c.warps_n, copies = t.line / copy;
   if (c.unit != matmul::CudaConfig::Unit::tensor || (t.line != 64 && t.line != 128)) return std::nullopt;
+  // Where windows have steps of their own this one has too few registers: 8 bytes spilled (sm_90a, f16).
+  if (p.up > 1 && c.tile_m == 64 && c.tile_n == 32) return std::nullopt;
+  // Scaled sums are there twice, as integers and as floats, and lie in the order of all of K.
+  constexpr int64_t most_scaled = 32;
+  if (p.scaled && (c.splits > 1 || c.tile_m * c.tile_n > most_scaled * c.threads())) return std::nullopt;
   if (c.threads() % copies != 0 || c.tile_m * copies > most_copies * c.threads()) return std::nullopt;
   t.width = columns_of_lane(epilogue, std::min(16 / bytes(epilogue.output().type, 1), warp_n / 4));
   int64_t fewest = 0;
@@ -179,7 +188,7 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
   args.k_tiles = narrow(k_tiles);
   args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
   set_geometry(args, p);
-  std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count())));
+  std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.steps())));
   std::memcpy(memory.data(), static_cast<const void*>(&args), offsetof(WalkedHead, segments));
   std::byte* to = memory.data() + offsetof(WalkedHead, segments);
   const auto append = [&to](const auto& v) { std::memcpy(to, static_cast<const void*>(&v), sizeof v), to += sizeof v; };
@@ -190,14 +199,39 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
     one.pixel = narrow(s.pixel * p.element);
     one.channels = narrow(s.channels * p.element);
     one.tiles = narrow(walked_tiles(p, s, t.line, t.chunk));
+    one.shift = s.shift;
     append(one);
   }
   for (const ImageSegment& s : p.segments)
-    for (int64_t h = 0; h < p.taps[0]; ++h)
-      for (int64_t w = 0; w < p.taps[1]; ++w)
-        append(kernels::WalkedTap{narrow((h * p.dilation[0] * s.row + w * p.dilation[1] * s.pixel) * p.element),
-                                  uint32_t{1} << h | uint32_t{1} << (16 + w)});
+    for (int64_t from_h = 0; from_h < p.up; ++from_h)  // where the window begins among the copies of a pixel
+      for (int64_t from_w = 0; from_w < p.up; ++from_w)
+        for (int64_t h = 0; h < p.taps[0]; ++h)
+          for (int64_t w = 0; w < p.taps[1]; ++w)
+            append(kernels::WalkedTap{
+                narrow((((from_h + h * p.dilation[0]) >> s.shift) * s.row + ((from_w + w * p.dilation[1]) >> s.shift) * s.pixel) *
+                       p.element),
+                uint32_t{1} << h | uint32_t{1} << (16 + w)});
   return memory;
+}
+
+Tensor walked_scales(const Request& q, const WalkedProblem& p) {
+  const Quantization& numbers = q.quantization();
+  const int64_t taps = elements(spatial_of(q.problem.w));
+  Tensor table = Tensor::empty(DType::u8, {std::ssize(p.segments) * p.m * static_cast<int64_t>(sizeof(kernels::WalkedScale))});
+  auto* to = reinterpret_cast<kernels::WalkedScale*>(table.raw());
+  int64_t first = 0;  // the segment's channel
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const std::vector<float>& scales = i == 0 ? numbers.scales : numbers.more[i - 1].scales;
+    for (int64_t m = 0; m < p.m; ++m) {
+      uint32_t sum = 0;
+      for (int64_t c = first; c < first + p.segments[i].channels; ++c)
+        for (int64_t t = 0; t < taps; ++t) sum += static_cast<uint32_t>(int8_weight(q, m, c, t));
+      *to++ = {static_cast<int32_t>(-static_cast<uint32_t>(p.zeros[i]) * sum),
+               scales[scales.size() > 1 ? static_cast<size_t>(m) : 0]};
+    }
+    first += p.segments[i].channels;
+  }
+  return table;
 }
 
 }  // namespace smelt::ops::conv

@@ -17,12 +17,16 @@ using WalkedHead = kernels::WalkedArgs<void, void, 1, 1>;  // one of more segmen
 using WalkedSegment = kernels::WalkedSegment<void>;
 
 struct WalkedProblem : ImplicitProblem {
-  DType weight = DType::f16;  // of the packed weights
-  int32_t zero = 0;           // of the image's integers
-  bool filled = false;        // pixels outside of the image are not zeros
-  int64_t element = 2;        // bytes of one
+  DType weight = DType::f16;   // of the packed weights
+  std::vector<int32_t> zeros;  // of the images' integers
+  bool filled = false;         // pixels outside of an image are not zeros
+  bool scaled = false;         // segments of integers, each with its scales
+  int64_t element = 2;         // bytes of one
+  int64_t up = 1;              // the largest factor that an image is upsampled by
 
   int64_t tap_count() const { return taps[0] * taps[1]; }
+  /// Of a segment: the taps of windows that begin at each place among the copies of a pixel.
+  int64_t steps() const { return tap_count() * up * up; }
 };
 
 /// The tile, and how K lies in it.
@@ -53,6 +57,9 @@ double walked_estimate_us(const WalkedProblem& p, const WalkedTile& t, const Gpu
 
 /// WalkedArgs as it lies in memory, all but the addresses.
 std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile& t);
+
+/// Where segments are scaled: kernels::WalkedScale of (segment, M), what zero points add to a sum and its scale.
+Tensor walked_scales(const Request& q, const WalkedProblem& p);
 
 /// ONNX's weights [M, C, KH, KW] as (tile of N, tile of K, TileN, line) bytes, permuted as stages have them.
 Tensor walked_weights(const Tensor& w, const WalkedProblem& p, const WalkedTile& t);

@@ -1,5 +1,9 @@
 // ai.smelt's Conv and QLinearConv: the convolution by ONNX's Conv in the accumulator's type, then the program.
 #include "graph/fused.h"
+
+#include <algorithm>
+#include <cstring>
+
 #include "base/error.h"
 #include "ops/conv/family.h"
 #include "ops/conv/flops.h"
@@ -10,6 +14,19 @@
 #include "ops/quantize/fused_product.h"
 
 namespace smelt::ops {
+
+Tensor channels_of(const Tensor& w, int64_t first, int64_t count) {
+  Shape shape = w.shape();
+  const int64_t all = shape[1], taps = elements(Shape(shape.begin() + 2, shape.end()));
+  shape[1] = count;
+  Tensor part = Tensor::empty(w.type(), shape);
+  const auto size = static_cast<size_t>(bytes(w.type(), count * taps));
+  for (int64_t m = 0; m < shape[0]; ++m)
+    std::memcpy(static_cast<char*>(part.raw()) + static_cast<size_t>(m) * size,
+                static_cast<const char*>(w.raw()) + bytes(w.type(), (m * all + first) * taps), size);
+  return part;
+}
+
 namespace {
 
 /// What a Conv over `segments` sees: their channels one behind the other, upsampled.
@@ -94,15 +111,48 @@ void run_fused_conv(ComputeContext& c) {
 
 void infer_fused_qlinear_conv(InferContext& c) {
   const ConvSegments s(c.node);
-  infer_window(c, as_f32(c.in(0)), 1, s, program_type(c.node, DType::f32), 7);
+  const ConvSegments::Quantized at = s.quantized();
+  if (std::ranges::any_of(s.upsample, [](int64_t u) { return u != 1; })) fail("a quantized segment is upsampled");
+  if (s.count > 1) {
+    if (c.node.get_int("group", 1) != 1) fail("{} segments and {} groups", s.count, c.node.get_int("group", 1));
+    if (c.has(s.bias())) fail("a bias of integers with {} segments, whose scales differ", s.count);
+    for (const size_t i : {at.x_scale, at.x_zero})
+      if (c.has(i) && c.in(i).shape_known && c.shape(i) != Shape{static_cast<int64_t>(s.count)})
+        fail("input {} has shape {}, expected [{}], a number for each segment", i, to_string(c.shape(i)), s.count);
+    for (size_t i = 1; i < s.count; ++i)
+      if (c.in(i).type != c.in(0).type)
+        fail("segment {} is {}, expected {} as the first", i, name(c.in(i).type), name(c.in(0).type));
+  }
+  infer_window(c, joined(c, s), s.weight(), s, program_type(c.node, DType::f32), at.operands);
+}
+
+/// Number i of several; a single tensor of one, and none, as it is.
+Tensor number_of_segment(const Tensor& all, size_t i, size_t segments) {
+  if (segments == 1 || !all.valid()) return all;
+  return Tensor::scalar(all.to_doubles().at(i)).cast(all.type());
 }
 
 void run_fused_qlinear_conv(ComputeContext& c) {
   const ConvSegments s(c.node);
-  std::vector<Tensor> in = {less_zero_point(c.in(0), c.in(4), 1), less_zero_point(c.in(1), c.in(6), 0)};
-  if (c.has(2)) in.push_back(c.in(2).cast(DType::f64));
-  const Tensor sum = evaluate(plain_node("Conv", in.size(), s.conv_attributes), in)[0];
-  c.outputs[0] = run_epilogue(c, scaled_sum(sum, c.in(3), c.in(5), 1), 7, c.outputs[0].type());
+  const ConvSegments::Quantized at = s.quantized();
+  Tensor in0;
+  int64_t channel = 0;
+  for (size_t i = 0; i < s.count; ++i) {
+    const int64_t channels = c.in(i).shape()[1];
+    const Tensor w = s.count == 1 ? c.in(s.weight()) : channels_of(c.in(s.weight()), channel, channels);
+    channel += channels;
+    std::vector<Tensor> in = {less_zero_point(c.in(i), number_of_segment(c.in(at.x_zero), i, s.count), 1),
+                              less_zero_point(w, c.in(at.w_zero), 0)};
+    if (c.has(s.bias())) in.push_back(c.in(s.bias()).cast(DType::f64));
+    const Tensor sum = evaluate(plain_node("Conv", in.size(), s.conv_attributes), in)[0];
+    const Tensor scaled = scaled_sum(sum, number_of_segment(c.in(at.x_scale), i, s.count), c.in(at.w_scale), 1);
+    if (i == 0) {
+      in0 = scaled;
+      continue;
+    }
+    for (int64_t e = 0; e < in0.size(); ++e) in0.data<float>()[e] += scaled.data<float>()[e];
+  }
+  c.outputs[0] = run_epilogue(c, in0, at.operands, c.outputs[0].type());
 }
 
 /// One value a channel, [M], as [M, 1, …] with `axes_behind` ones; a single value as a scalar.
@@ -139,28 +189,49 @@ ValueId conv_of(Body& b, ValueId first) {
 
 std::vector<ValueId> expand_conv(Body& b) { return {conv_of(b, b.in(0))}; }
 
-/// Of `image` in place of the node's.
+/// Of `image` in place of the node's first.
 ValueId qlinear_conv_of(Body& b, ValueId image) {
   const ConvSegments s(b.node());
-  const int64_t spatial = b.rank(1) - 2;  // the weights' rank is x's, and known more often
-  if (spatial < 1) fail("the weights have rank {}, expected [channels, channels, spatial…]", b.rank(1));
-  const DType x_type = b.type(image), w_type = b.type(b.in(1));
-  ValueId sum;
-  if (b.has(6) && b.rank(6) > 0 && !(b.shape(6)[0].known() && b.shape(6)[0].value == 1)) {
-    // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53
-    // are none.
-    const ValueId zero = b.op("Reshape", {zero_point(b, 4, x_type), b.ints({})});
-    const ValueId x = b.op("Sub", {b.cast(image, DType::f64), b.cast(zero, DType::f64)});
-    const ValueId w = b.op("Sub", {b.cast(b.in(1), DType::f64), b.cast(channels(b, b.in(6), 6, spatial + 1), DType::f64)});
-    sum = b.cast(b.op("Conv", {x, w}, s.conv_attributes), DType::i32);
-  } else {
-    std::vector<ValueId> inputs = {unsigned_activation(b, image), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
-    if (b.has(6)) inputs.push_back(zero_point(b, 6, w_type));
-    sum = b.op("ConvInteger", inputs, DType::i32, s.conv_attributes);
+  const ConvSegments::Quantized at = s.quantized();
+  const int64_t spatial = b.rank(s.weight()) - 2;  // the weights' rank is x's, and known more often
+  if (spatial < 1) fail("the weights have rank {}, expected [channels, channels, spatial…]", b.rank(s.weight()));
+  const DType x_type = b.type(image), w_type = b.type(b.in(s.weight()));
+  const auto number = [&](ValueId v, size_t i) {
+    return s.count == 1 ? v : b.op("Slice", {v, b.ints({static_cast<int64_t>(i)}), b.ints({static_cast<int64_t>(i) + 1})});
+  };
+  ValueId in0 = ValueId::none;
+  int64_t channel = 0;
+  for (size_t i = 0; i < s.count; ++i) {
+    const ValueId x = i == 0 ? image : b.in(i);
+    ValueId w = b.in(s.weight());
+    if (s.count > 1) {
+      const int64_t end = channel + b.extent(i, 1);
+      w = b.op("Slice", {w, b.ints({channel}), b.ints({end}), b.ints({1})});
+      channel = end;
+    }
+    const ValueId zero = b.has(at.x_zero) ? number(b.in(at.x_zero), i) : b.number(x_type, 0);
+    ValueId sum;
+    if (b.has(at.w_zero) && b.rank(at.w_zero) > 0 && !(b.shape(at.w_zero)[0].known() && b.shape(at.w_zero)[0].value == 1)) {
+      // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53
+      // are none.
+      const ValueId one = b.op("Reshape", {zero, b.ints({})});
+      const ValueId less_x = b.op("Sub", {b.cast(x, DType::f64), b.cast(one, DType::f64)});
+      const ValueId less_w =
+          b.op("Sub", {b.cast(w, DType::f64), b.cast(channels(b, b.in(at.w_zero), at.w_zero, spatial + 1), DType::f64)});
+      sum = b.cast(b.op("Conv", {less_x, less_w}, s.conv_attributes), DType::i32);
+    } else {
+      const ValueId one = s.count == 1 ? zero : b.op("Reshape", {zero, b.ints({})});
+      std::vector<ValueId> inputs = {unsigned_activation(b, x), w, unsigned_activation(b, one)};
+      if (b.has(at.w_zero)) inputs.push_back(zero_point(b, at.w_zero, w_type));
+      sum = b.op("ConvInteger", inputs, DType::i32, s.conv_attributes);
+    }
+    if (b.has(s.bias())) sum = b.op("Add", {sum, channels(b, b.in(s.bias()), s.bias(), spatial)});
+    const ValueId scale = scale_product(b, b.op("Reshape", {number(b.in(at.x_scale), i), b.ints({})}),
+                                        channels(b, b.in(at.w_scale), at.w_scale, spatial));
+    const ValueId scaled = b.op("Mul", {b.cast(sum, DType::f32), scale});
+    in0 = i == 0 ? scaled : b.op("Add", {in0, scaled});
   }
-  if (b.has(2)) sum = b.op("Add", {sum, channels(b, b.in(2), 2, spatial)});
-  const ValueId scale = scale_product(b, b.op("Reshape", {b.in(3), b.ints({})}), channels(b, b.in(5), 5, spatial));
-  return b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale}), 7);
+  return b.epilogue(in0, at.operands);
 }
 
 std::vector<ValueId> expand_qlinear_conv(Body& b) { return {qlinear_conv_of(b, b.in(0))}; }
@@ -179,7 +250,7 @@ std::span<const OpRow> fused_conv_ops() {
       {{"Conv", smelt_domain, infer_fused_conv, run_fused_conv, true, expand_conv},
        {.flops = {.count = fused_conv_flops}, .contracts = true}},
       {{"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
-       {.flops = {.count = conv_flops<1>}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = fused_conv_flops}, .half = Half::wide, .contracts = true}},
       {{"StemConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<conv_of>},
        {.flops = {.count = stem_conv_flops}, .contracts = true}},
       {{"StemQLinearConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<qlinear_conv_of>},

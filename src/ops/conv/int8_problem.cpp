@@ -18,7 +18,10 @@ struct Positions {
 };
 
 Positions positions(const Node& n) {
-  if (n.domain == smelt_domain) return {0, 1, 2, 3, 4, 5, 6, 7};
+  if (n.domain == smelt_domain) {
+    const auto k = static_cast<size_t>(n.get_int("segments", 1));
+    return {0, k, k + 1, k + 2, k + 3, k + 4, k + 5, k + 6};
+  }
   return {0, 3, 8, 1, 2, 4, 5, 9};
 }
 
@@ -34,8 +37,9 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     return refuse(Reason::not_constant, "the output's scale or zero point is not constant");
   for (size_t i : {at.b, at.w_zero})
     if (!left_out(i) && !constant(i).valid()) return refuse(Reason::not_constant, "the bias or a zero point is not constant");
+  const size_t segments = onnx ? 1 : at.w;
   const bool computed_zero = !left_out(at.x_zero) && !constant(at.x_zero).valid();
-  if (computed_zero && (onnx || elements(b.inputs[at.x_zero].shape) != 1))
+  if (computed_zero && (onnx || segments > 1 || elements(b.inputs[at.x_zero].shape) != 1))
     return refuse(Reason::not_constant, "the image's zero point is not constant");
   for (size_t i : {at.w, at.x_scale, at.w_scale})
     if (!constant(i).valid()) return refuse(Reason::not_constant, "the weight or a scale is not constant");
@@ -47,9 +51,15 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     q.a_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
   q.b_zeros = left_out(at.w_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.w_zero));
   if (!left_out(at.b)) q.bias = quantized_integers(constant(at.b));
-  const float x_scale = quantized_floats(constant(at.x_scale))[0];
-  q.scales = quantized_floats(constant(at.w_scale));
-  for (float& s : q.scales) s *= x_scale;
+  const std::vector<float> x_scales = quantized_floats(constant(at.x_scale));
+  const auto scaled_by = [&](float x_scale) {
+    std::vector<float> scales = quantized_floats(constant(at.w_scale));
+    for (float& s : scales) s *= x_scale;
+    return scales;
+  };
+  q.scales = scaled_by(x_scales[0]);
+  for (size_t i = 1; i < segments; ++i)
+    q.more.push_back({left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[i], scaled_by(x_scales[i])});
   auto node = std::make_shared<Node>(n);
   if (onnx) {
     const float y_scale = quantized_floats(constant(6))[0];
@@ -61,12 +71,12 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
   r.node = b;
   r.node.node = node.get();
   r.own = node;
-  r.at = {.segments = 1, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands};  // the bias is in the sums
+  r.at = {.segments = segments, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands};  // the bias is in the sums
   r.threads = threads;
   Problem& p = r.problem;
   p.input = b.inputs[at.x].type;
   p.output = b.outputs[0].type;
-  p.x.push_back({b.inputs[at.x].shape, 1, gaps(b.inputs[at.x])});
+  for (size_t i = 0; i < segments; ++i) p.x.push_back({b.inputs[at.x + i].shape, 1, gaps(b.inputs[at.x + i])});
   p.w = b.inputs[at.w].shape;
   p.y = b.outputs[0].shape;
   p.y_strides = gaps(b.outputs[0]);

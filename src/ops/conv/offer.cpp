@@ -1,12 +1,15 @@
 // Convolution, of floats and of 8-bit integers, and its tactics.
 #include "ops/conv/offer.h"
 
+#include <algorithm>
+
 #include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/conv/joined.h"
 #include "ops/conv/one_axis.h"
+#include "ops/conv/segments_apart.h"
 #include "ops/pointwise/pass.h"
 
 namespace smelt::ops {
@@ -22,7 +25,8 @@ namespace {
 Key int8_epilogue(const Request& r) {
   Key key(value_of(r.own->program, "the program of an int8 convolution").print());
   key.flag(" zero",
-           r.quantization().a_zero != 0 || r.quantization().a_zero_input);  // another one than the padding's may cost a copy
+           r.quantization().a_zero != 0 || r.quantization().a_zero_input ||  // another one than the padding's may cost a copy
+               std::ranges::any_of(r.quantization().more, [](const SegmentQuantization& s) { return s.zero != 0; }));
   for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
     if (r.node.inputs[i].type != DType::undefined) key.option(" ", r.node.inputs[i]);
   return key;
@@ -50,6 +54,7 @@ void offer_images(const BoundNode& node, const Machine& machine, OfferTactics ta
 
 void offer_int8_tactics(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto r = int8_request(node, machine.threads);
+  if (r && !r->quantization().more.empty()) r = refuse(Reason::unsupported, "{} images, each of its own scale", r->at.segments);
   if (!r) return offer.refuse("avx2", r.refusal());
   r->problem.epilogue = int8_epilogue(*r).flag(" wide", !has_narrow_weights(*r)).text();  // 16 bits less their zero points
   Key key(print(r->problem));
@@ -85,6 +90,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
     return;
   }
   const Quantization& numbers = q->quantization();
+  const bool several = !numbers.more.empty();
   Key epilogue = int8_epilogue(*q);
   epilogue.flag(" wide", !has_narrow_weights(*q)).flag(" zero128", q->problem.input == DType::u8 && numbers.a_zero == 128);
   q->problem.epilogue = epilogue.flag(" bias", !numbers.bias.empty()).flag(" scales", numbers.scales.size() > 1).text();
@@ -92,6 +98,10 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   offer.problem = add_memory(key, *q, true).text();
   const auto made = int8_gpu_request(*q, machine.gpu);
   if (!made) offer.refuse("cuda", made.refusal());
+  if (several) {
+    if (made) offer_walked(*made, offer);
+    return offer_segments_apart(node, machine, offer_int8_cuda, offer);
+  }
   for (const CudaTactic& t : cuda_tactics)
     if (made && t.integers) t.offer(*made, offer);
   offer_int8_cudnn(*q, machine.gpu, offer);

@@ -10,6 +10,9 @@
 
 namespace smelt::ops {
 
+/// Channels [first, first + count) of weights [M, C, …].
+Tensor channels_of(const Tensor& w, int64_t first, int64_t count);
+
 struct ConvSegments {
   explicit ConvSegments(const Node& n) : count(static_cast<size_t>(n.get_int("segments", 1))), upsample(n.get_ints("upsample")) {
     if (count < 1 || count > n.inputs.size())
@@ -22,9 +25,13 @@ struct ConvSegments {
       if (n.has(key)) conv_attributes.emplace(key, n.attrs.at(key));
   }
   static constexpr int64_t largest_factor = 1 << 20;
-  size_t weight() const { return count; }
+  size_t weight() const { return count; }  // of QLinearConv too, whose scales and zero points follow its bias
   size_t bias() const { return count + 1; }
   size_t operands() const { return count + 2; }
+  struct Quantized {
+    size_t x_scale, x_zero, w_scale, w_zero, operands;
+  };
+  Quantized quantized() const { return {count + 2, count + 3, count + 4, count + 5, count + 6}; }
 
   size_t count;                   // segments
   std::vector<int64_t> upsample;  // one factor a segment

@@ -10,6 +10,12 @@
 
 namespace smelt::ops {
 
+/// Of one of several images that are concatenated, each of its own scale: a convolution's segment behind the first.
+struct SegmentQuantization {
+  int32_t zero = 0;
+  std::vector<float> scales;  // as Quantization's
+};
+
 /// sum = Σ (a - a_zero) · (b - b_zeros) + bias; in0 = float(sum) · scales, by the result's column (a convolution's output
 /// channel); y = the node's program over in0, or the sum itself where the node has none.
 struct Quantization {
@@ -19,6 +25,8 @@ struct Quantization {
   std::optional<size_t> b_zero_input;  // the node's input that b's one zero point is, where it is not known before the run
   std::vector<float> scales;           // the same; empty: the result is the sum
   std::vector<int32_t> bias;           // empty: none
+  std::vector<SegmentQuantization>
+      more;  // of the segments behind the first: in0 = float(sum) · scales of each, added from the first on
 
   /// b's zero points are 0.
   bool is_symmetric() const {

@@ -217,6 +217,22 @@ TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
   }
 }
 
+TEST(Fused, quantised_conv_of_several_images_scales_each_by_its_own_number) {
+  for (const DType t : {DType::u8, DType::i8})
+    for (const bool zeros : {false, true}) {
+      const double low = t == DType::u8 ? 0 : -128, high = t == DType::u8 ? 255 : 127;
+      expect_same(
+          Single("QLinearConv",
+                 {random_tensor(t, {2, 3, 6, 5}, 1, low, high), random_tensor(t, {2, 5, 6, 5}, 2, low, high),
+                  random_tensor(t, {2, 1, 6, 5}, 3, low, high), random_tensor(DType::i8, {4, 9, 3, 3}, 4, -127, 127), none,
+                  Tensor::of<float>({3}, {0.02f, 0.3f, 0.007f}), zeros ? Tensor::of<int64_t>({3}, {5, 0, 117}).cast(t) : none,
+                  random_tensor(DType::f32, {4}, 5, 0.001, 0.01), none, random_tensor(DType::f32, {4, 1, 1}, 6)},
+                 {{"pads", Ints{1, 1, 1, 1}}, {"segments", int64_t{3}}},
+                 "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }"),
+          2);
+    }
+}
+
 TEST(Fused, first_layers_convert_their_image_and_pool_what_they_give) {
   const Ints two{2, 2}, around{1, 1, 1, 1}, kernel{3, 3};
   const Tensor bytes = random_tensor(DType::u8, {2, 3, 9, 8}, 1, 0, 255), w = random_tensor(DType::f16, {4, 3, 3, 3}, 2),

@@ -81,6 +81,16 @@ std::vector<Form> image_forms() {
                      .in(Tensor::zeros(DType::f16, {64, 104, 3, 3}))
                      .in(DType::f16, {64})
                      .out(DType::f16, {1, 64, 80, 80}, Layout::nhwc));
+  // Two images of 8 bits, each of its own scale and zero point.
+  list.push_back(Form("QLinearConv", smelt_domain, {{"segments", int64_t{2}}, {"pads", around}})
+                     .in(DType::u8, {1, 64, 40, 40}, Layout::nhwc)
+                     .in(DType::u8, {1, 40, 40, 40}, Layout::nhwc)
+                     .in(Tensor::zeros(DType::i8, {64, 104, 3, 3}))
+                     .in(DType::undefined, {})
+                     .in(Tensor::of<float>({2}, {0.5f, 0.25f}))
+                     .in(Tensor::of<uint8_t>({2}, {3, 0}))
+                     .in(Tensor::zeros(DType::f32, {64}))
+                     .out(DType::f32, {1, 64, 40, 40}, Layout::nhwc));
   // A first layer of an image of bytes, pooled.
   list.push_back(Form("StemConv", smelt_domain,
                       {{"pads", Ints{3, 3, 3, 3}},

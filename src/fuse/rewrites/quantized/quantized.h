@@ -21,6 +21,10 @@ enum class EightBits : uint8_t { integers, floats };
 /// Refusal when v is something else, has blocks or a scale for each index of another axis, or is of another width.
 Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1, EightBits bits = EightBits::integers);
 
+/// A convolution's bias as numbers of the type that it has, [M, 1, …] for an image of this rank; not valid when there is none. Refusal
+/// where it is computed.
+Result<Tensor> bias_numbers(const Graph& g, NodeId conv, int64_t rank);
+
 /// Elements of a value of known shape; -1 when it is not known, or there is no value.
 int64_t size_of(const Graph& g, ValueId v);
 

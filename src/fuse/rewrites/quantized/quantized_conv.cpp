@@ -40,29 +40,36 @@ bool has_scale_of_product(const Graph& g, NodeId bias, const Dequantized& x, con
 
 Result<Bias> bias_of(const Graph& g, NodeId conv, const Dequantized& x, const Dequantized& w) {
   Bias bias;
-  const ValueId b = g.node(conv).in(2);
-  if (b == ValueId::none) return bias;
-  NodeId maker;
-  if (g.value(b).is_constant()) {
-    bias.numbers = g.value(b).constant;
-  } else if (made_by(g, b, "DequantizeLinear", &maker) && g.constant(maker, 0).valid() && g.constant(maker, 1).valid()) {
-    if (has_scale_of_product(g, maker, x, w)) {
-      bias.integers = g.node(maker).in(0);
-      return bias;
-    }
-    const std::vector<Tensor> inputs{g.constant(maker, 0), g.constant(maker, 1), g.constant(maker, 2)};
-    bias.numbers = ops::evaluate(g.node(maker), std::span(inputs).first(g.node(maker).inputs.size()))[0];
-  } else {
-    return refuse(Reason::not_constant, g.value(b).producer, "the bias {} is computed", g.value(b).name);
+  if (NodeId maker; made_by(g, g.node(conv).in(2), "DequantizeLinear", &maker) && g.constant(maker, 0).valid() &&
+                    g.constant(maker, 1).valid() && has_scale_of_product(g, maker, x, w)) {
+    bias.integers = g.node(maker).in(0);
+    return bias;
   }
-  if (rank(g, w.x) < 3) return refuse(Reason::wrong_rank, w.node, "{} has rank {}", g.value(w.x).name, rank(g, w.x));
-  Shape shape(static_cast<size_t>(rank(g, w.x)) - 1, 1);
-  shape[0] = bias.numbers.size();
-  bias.numbers = bias.numbers.reshaped(shape);
+  auto numbers = bias_numbers(g, conv, rank(g, w.x));
+  if (!numbers) return numbers.refusal();
+  bias.numbers = *std::move(numbers);
   return bias;
 }
 
 }  // namespace
+
+Result<Tensor> bias_numbers(const Graph& g, NodeId conv, int64_t rank) {
+  const ValueId b = g.node(conv).in(2);
+  if (b == ValueId::none) return Tensor{};
+  Tensor numbers;
+  if (NodeId maker; g.value(b).is_constant()) {
+    numbers = g.value(b).constant;
+  } else if (made_by(g, b, "DequantizeLinear", &maker) && g.constant(maker, 0).valid() && g.constant(maker, 1).valid()) {
+    const std::vector<Tensor> inputs{g.constant(maker, 0), g.constant(maker, 1), g.constant(maker, 2)};
+    numbers = ops::evaluate(g.node(maker), std::span(inputs).first(g.node(maker).inputs.size()))[0];
+  } else {
+    return refuse(Reason::not_constant, g.value(b).producer, "the bias {} is computed", g.value(b).name);
+  }
+  if (rank < 3) return refuse(Reason::wrong_rank, conv, "{} has weights of rank {}", describe(g, conv), rank);
+  Shape shape(static_cast<size_t>(rank) - 1, 1);
+  shape[0] = numbers.size();
+  return numbers.reshaped(shape);
+}
 
 Outcome quantized_conv(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);

@@ -37,7 +37,7 @@ fuse::Options fuse_options(const Options& options) {
   std::vector<std::string> skip = options.skip;
   if (!multiplies_f8(options)) skip.insert(skip.end(), {"f8_matmul", "f8_conv"});  // dequantized, and what follows is multiplied
   if (!on_gpu(options) || !tactic_filter(options).allows("stem")) skip.push_back("stem_conv");
-  if (!on_gpu(options)) skip.push_back("quantized_concat_conv");
+  if (!on_gpu(options)) skip.insert(skip.end(), {"quantized_concat_conv", "blocked_conv"});
   return {.skip = std::move(skip),
           .int8_by_constants = on_gpu(options),
           .blocks_in_parts = on_gpu(options),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/conv/quantized_conv_case.h"
+#include "ops/core/channel_blocks.h"
 #include "random_problems.h"
 
 namespace smelt::ops {
@@ -160,6 +161,41 @@ RandomProblem upsampled_floats(uint32_t seed) {
   return p;
 }
 
+/// A convolution of 8-bit integers whose images lie in blocks of 32 channels, with a residual in blocks or without.
+RandomProblem blocked_integers(uint32_t seed) {
+  Dice dice(seed);
+  QuantizedCase c = random_case(dice, false);
+  c.x[1] = c.w[1] = 32 * (1 + dice.below(5));
+  const int64_t m = c.w[0] = 32 * (1 + dice.below(5));
+  RandomProblem p;
+  Trial& t = p.trial;
+  t.node.domain = smelt_domain;
+  t.node.op = "QLinearConv";
+  t.node.attrs = {{"blocked", int64_t{1}}, {"pads", c.pads}, {"strides", c.strides}, {"dilations", c.dilations}};
+  t.add(random_bytes(c.x_type, in_blocks(c.x), seed), false);
+  t.add(random_bytes(c.w_type, c.w, seed + 1), true);
+  t.add(c.bias ? random_tensor(DType::i32, {m}, seed + 2, -9000, 9000) : Tensor{}, c.bias);
+  t.add(Tensor::scalar(0.02f), true);
+  t.add(Tensor::scalar<int64_t>(dice.below(2) ? 0 : dice.below(100)).cast(c.x_type), true);
+  t.add(c.per_channel ? random_tensor(DType::f32, {m}, seed + 3, 0.001, 0.003) : Tensor::scalar(0.002f), true);
+  t.add(c.w_type == DType::u8 ? Tensor::scalar<uint8_t>(128) : Tensor{}, c.w_type == DType::u8);
+  Node plain = t.node;
+  plain.outputs.push_back(static_cast<ValueId>(101));
+  const Shape y = evaluate(plain, t.inputs)[0].shape();
+  const bool residual = dice.below(2) != 0;
+  const char* const type = c.y_type == DType::u8 ? "u8" : "i8";
+  if (residual) {
+    t.add(random_bytes(c.y_type, y, seed + 4), false);
+    t.node.program = expr::Program::parse(fmt::format("(in0:f32, in1:{}) {{ ", type) + dequantized("in1", "0.17", 3, 2) +
+                                          "%8 = add(in0, %7):f32; " + quantized("%8", "0.4", 12, 9, type) + "return %17 }");
+  } else {
+    t.node.program = expr::Program::parse("(in0:f32) { " + quantized("in0", "0.4", 12, 1, type) + "return %9 }");
+  }
+  t.result(c.y_type, y);
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
+  return p;
+}
+
 TEST(GpuWalkedConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
   EXPECT_GE(expect_equal(500, "walked"), 375u) << "of the others it takes no channels: odd numbers of them, or of 3 bytes";
 }
@@ -179,6 +215,10 @@ TEST(GpuSegmentsApart, equal_the_reference_bit_for_bit_on_100_random_problems) {
 
 TEST(GpuWalkedConv, reads_upsampled_images_on_200_random_problems) {
   EXPECT_GE(expect_right(200, upsampled_floats), 155u) << "of the others the steps do not fit the argument";
+}
+
+TEST(GpuWalkedConv, of_images_in_blocks_of_channels_equals_the_reference_bit_for_bit_on_200_random_problems) {
+  EXPECT_EQ(expect_right(200, blocked_integers), 200u);
 }
 
 }  // namespace

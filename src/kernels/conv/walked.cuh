@@ -24,6 +24,8 @@
 // Where segments of integers have scales of their own, a segment's sums become floats when the loop leaves it: (sum + added) · scale
 // is added to those of the segments before, in their order, and the next segment begins with zeros. K is not split then.
 //
+// Images of integers may lie in blocks of 32 channels, one block's pixels behind the other's: a chunk's channels then are in one block.
+//
 // Where K is split, blocks write their sums to a workspace as their threads have them. The last block to arrive at a tile adds
 // them in the order of the splits: the same inputs give the same bits.
 #pragma once
@@ -84,7 +86,9 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     const WalkedSegment<T>& s = g.segments[segment];
     const WalkedTap step = g.taps[segment][taps == 1 && places == 1 ? 0 : tap];
     const u32 inside = channel < s.channels ? step.inside : never;
-    const i32 over = step.offset + channel;        // of windows at the first place
+    // Where the channel lies in a pixel; in an image of blocks, of 8-bit integers.
+    const i32 within = C.blocked ? channel / walked_block * s.block + channel % walked_block : channel;
+    const i32 over = step.offset + within;         // of windows at the first place
     const char* const x = reinterpret_cast<const char*>(s.x);
     const u32 to = shared + at(0);
 #pragma unroll
@@ -92,7 +96,7 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
       if (Tile::tile_m % Copies::step != 0 && line(i) >= Tile::tile_m) break;
       const bool reads = (mask[i] & inside) == inside;
       const char* from = x + (first[i] + over);
-      if constexpr (places > 1) from = x + (first[i] + channel + g.taps[segment][steps[i] + tap].offset);
+      if constexpr (places > 1) from = x + (first[i] + within + g.taps[segment][steps[i] + tap].offset);
       // Copies whose lines are a multiple of eight apart lie alike among the permuted vectors.
       const u32 here = Copies::step % 8 == 0 ? to + i * Copies::step * line_bytes : shared + at(i);
       if constexpr (C.filled) copy_async<C.copy>(here, reads ? from : static_cast<const char*>(g.outside) + (C.scaled ? segment * 16 : 0), true);
@@ -235,20 +239,26 @@ template <class Tile, WalkedConfig C> struct ScaledSums {
 };
 
 /// Applies the program to the sums in registers and writes y. ByColumn: a bit for each operand that has one value a column.
-template <class Tile, int Width, bool Whole, u32 ByColumn, class Sum, class Epilogue>
+/// Blocked: y's batches are its blocks of channels, and its columns those of a block.
+template <class Tile, int Width, bool Whole, u32 ByColumn, bool Blocked, class Sum, class Epilogue>
 __device__ __forceinline__ void finish_in_registers(const Sum (&d)[Tile::rows][Tile::columns][4], const Epilogue& epilogue, u32 m,
                                                     u32 n, u32 row, u32 column) {
   using Operands = typename Epilogue::Operands;
   constexpr int of_lane = 2 * Tile::columns / Width, halves = 2 * Tile::rows;
   constexpr int together = halves < 4 ? halves : 4;                         // rows whose operands are read at once
   static_assert(Epilogue::width == Width && of_lane * Width == 2 * Tile::columns && halves % together == 0);
-  const auto start = epilogue.start(0);
+  auto start = epilogue.start(0);
   const int lane = Tile::lane();
 #pragma unroll
   for (int q = 0; q < of_lane; ++q) {
-    const u32 c = column + Tile::first_column() + q * (4 * Width) + lane % 4 * Width;             // walked_channel
+    u32 c = column + Tile::first_column() + q * (4 * Width) + lane % 4 * Width;                   // walked_channel
     if (c >= n) continue;
     const u32 count = Whole ? Width : n - c;
+    if constexpr (Blocked) {
+      static_assert(walked_block % Width == 0 && Whole);
+      start = epilogue.start(c / walked_block);
+      c %= walked_block;
+    }
     Operands columns;                                                       // (Width) of (N)
     epilogue.template fetch_some<ByColumn>(columns, start, 0, c, count);
 #pragma unroll
@@ -295,11 +305,11 @@ __device__ __forceinline__ void walked_conv(const WithEpilogue<Args, Epilogue>& 
     static_assert(!Split, "the order of the segments is that of their scaled sums");
     ScaledSums<Tile, C> scaled(g, column);
     multiply_tiles(sums, shared, k_tiles, issue, [&](int t) { scaled(sums, t); });
-    finish_in_registers<Tile, C.width, C.whole, ByColumn>(scaled.d, a.epilogue, g.m, g.n, row, column);
+    finish_in_registers<Tile, C.width, C.whole, ByColumn, C.blocked>(scaled.d, a.epilogue, g.m, g.n, row, column);
   } else {
     multiply_tiles(sums, shared, k_tiles, issue);
     if constexpr (Split)
       if (!add_splits(sums, shared, g.partial, g.arrived)) return;
-    finish_in_registers<Tile, C.width, C.whole, ByColumn>(sums.d, a.epilogue, g.m, g.n, row, column);
+    finish_in_registers<Tile, C.width, C.whole, ByColumn, C.blocked>(sums.d, a.epilogue, g.m, g.n, row, column);
   }
 }

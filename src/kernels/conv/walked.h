@@ -6,6 +6,9 @@
 
 namespace smelt::kernels {
 
+/// Channels of a block, where images lie in blocks.
+constexpr int walked_block = 32;
+
 struct WalkedConfig {
   int taps_h, taps_w;           // of the filter, 15 at most along either axis
   int chunk;                    // bytes of a tap's channels that lie side by side along K; 16, 32, … up to a line
@@ -16,6 +19,7 @@ struct WalkedConfig {
   int segments;
   int up;                       // the largest factor that an image is upsampled by, 1: none
   bool scaled;                  // each segment's sums are scaled by its own numbers, and added as floats
+  bool blocked;                 // x and y lie in blocks of walked_block channels: [N, C / 32, H, W, 32]
 };
 
 /// A step from a window's first pixel to the pixel under a tap.
@@ -32,8 +36,10 @@ template <class T> struct WalkedSegment {
   i32 channels;                 // bytes of a pixel's
   i32 tiles;                    // of K
   i32 shift;                    // log2 of the upsampling
+  i32 block;                    // bytes from a block of channels to the next, where they lie so
+  i32 unused;
 };
-static_assert(sizeof(WalkedSegment<void>) == 32);
+static_assert(sizeof(WalkedSegment<void>) == 40);
 
 /// Of a segment and an output channel: what is added to its sum, and what that is then multiplied by.
 struct WalkedScale {

@@ -78,7 +78,10 @@ Result<WindowsProblem> windows_problem(GpuRequest& r) {
   if (p.padded)
     return refuse(Reason::unsupported, "an image of {} channels, whose rows are not at 16 bytes", r.problem.x[0].shape[1]);
   for (size_t i = 0; i < p.segments.size(); ++i)
-    if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
+    if (p.segments[i].shift != 0)
+      return refuse(Reason::unsupported,
+                    "input {} is upsampled by {}: a tensor map's windows move by whole pixels, not among copies of one", i,
+                    1 << p.segments[i].shift);
   if (const int64_t size = p.vec * bytes(p.type, 1); size < access)
     return refuse(Reason::wrong_layout, "copies of {} bytes, tensor maps want {}: the channels of a pixel, or its strides", size,
                   access);

@@ -11,6 +11,7 @@
 #include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/int8_problem.h"
+#include "ops/core/channel_blocks.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/window.h"
 
@@ -23,6 +24,7 @@ using expr::Fn;
 EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, std::shared_ptr<device::cuda::Memory> memory) {
   BoundTensor t{type, Shape(p.spatial() + 1, 1), Layout::plain, {}, {}};
   t.shape[0] = numbers;
+  if (p.blocked && numbers > 1) t.shape = in_blocks(Shape{1, numbers, 1, 1}), t.shape.erase(t.shape.begin());
   return {std::move(t), EpilogueOperand::no_input, std::move(memory)};
 }
 
@@ -119,7 +121,7 @@ Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<c
   if (auto why = rejects_sums(q.problem.input, q.weight().type, depth(q.problem))) return *why;
   GpuRequest r{q, gpu, {}, {}};
   set_integer_program(r, 0);
-  const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
+  const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, r.axes(), 1);
   if (!epilogue) return epilogue.refusal();
   return std::make_shared<const GpuRequest>(std::move(r));
 }

@@ -47,8 +47,13 @@ Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine)
   return std::make_shared<const GpuRequest>(std::move(r));
 }
 
+EpilogueAxes GpuRequest::axes() const {
+  if (!problem.blocked) return {1, {}};
+  return {node.outputs[0].shape.size() - 1, {1}};
+}
+
 CudaEpilogue GpuRequest::epilogue(int64_t width) const {
-  CudaEpilogue e = *CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width);
+  CudaEpilogue e = *CudaEpilogue::make(program, node.outputs[0], operands, axes(), width);
   if (problem.quantization) e.sums_at_most(most_of_sums(problem));
   return e;
 }

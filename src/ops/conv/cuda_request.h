@@ -28,6 +28,8 @@ struct GpuRequest : Request {  // the sums of 8-bit integers are exact, in i32
   int32_t zero() const;  // of the image's integers; else 0
   /// For the compiler: integers are scaled as the reference does it.
   std::vector<std::string> compile_options() const;
+  /// What of y's axes are its columns: the channels, or those of a block.
+  EpilogueAxes axes() const;
   /// The program for kernels that make `width` channels of a pixel at a time.
   CudaEpilogue epilogue(int64_t width) const;
   /// Of the images, the weights and what the program reads and writes, each element once.

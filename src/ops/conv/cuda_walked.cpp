@@ -62,7 +62,8 @@ std::string source(const WalkedProblem& p, const WalkedTile& t, const CudaEpilog
                                                             {"filled", p.filled},
                                                             {"segments", static_cast<int64_t>(p.segments.size())},
                                                             {"up", p.up},
-                                                            {"scaled", p.scaled}});
+                                                            {"scaled", p.scaled},
+                                                            {"blocked", p.blocked}});
   const std::string tile = fmt::format("TensorTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, true, {}, true, {}>",
                                        expr::cuda_type(p.type), expr::cuda_type(p.weight), c.tile_m, c.tile_n, c.tile_k,
                                        c.warps_m, c.warps_n, c.stages, c.ahead, p.vec, 16 / p.element);

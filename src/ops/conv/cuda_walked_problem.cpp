@@ -10,6 +10,7 @@
 #include "kernels/common/swizzle.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/int8_problem.h"
+#include "ops/core/channel_blocks.h"
 #include "ops/cuda/epilogue_width.h"
 
 namespace smelt::ops::conv {
@@ -37,6 +38,7 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
   WalkedProblem p{*std::move(found)};
   p.weight = q.quantization ? DType::i8 : q.input;
   p.element = bytes(p.type, 1);
+  p.blocked = q.blocked;
   constexpr int64_t most_taps = 15, most_bytes = int64_t{1} << 31;
   if (std::max(p.taps[0], p.taps[1]) > most_taps)
     return refuse(Reason::too_large, "a filter of {} x {}, expected at most {} along an axis", p.taps[0], p.taps[1], most_taps);
@@ -200,6 +202,8 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
     one.channels = narrow(s.channels * p.element);
     one.tiles = narrow(walked_tiles(p, s, t.line, t.chunk));
     one.shift = s.shift;
+    static_assert(kernels::walked_block == channel_block);
+    one.block = narrow(p.in_height * p.in_width * kernels::walked_block);
     append(one);
   }
   for (const ImageSegment& s : p.segments)

@@ -21,6 +21,7 @@ struct WalkedProblem : ImplicitProblem {
   std::vector<int32_t> zeros;  // of the images' integers
   bool filled = false;         // pixels outside of an image are not zeros
   bool scaled = false;         // segments of integers, each with its scales
+  bool blocked = false;        // images lie in blocks of channels
   int64_t element = 2;         // bytes of one
   int64_t up = 1;              // the largest factor that an image is upsampled by
 

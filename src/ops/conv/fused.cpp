@@ -9,6 +9,7 @@
 #include "ops/conv/flops.h"
 #include "ops/conv/segments.h"
 #include "ops/conv/stem.h"
+#include "ops/core/channel_blocks.h"
 #include "ops/core/function_body.h"
 #include "ops/core/fused.h"
 #include "ops/quantize/fused_product.h"
@@ -113,6 +114,15 @@ void infer_fused_qlinear_conv(InferContext& c) {
   const ConvSegments s(c.node);
   const ConvSegments::Quantized at = s.quantized();
   if (std::ranges::any_of(s.upsample, [](int64_t u) { return u != 1; })) fail("a quantized segment is upsampled");
+  if (c.node.get_int("blocked", 0) != 0) {
+    if (s.count > 1 || c.node.get_int("group", 1) != 1) fail("an image in blocks of channels with groups or several segments");
+    TensorDesc x = as_f32(c.in(0));
+    if (x.shape_known) x.shape = without_blocks(x.shape);
+    const TensorDesc in[] = {x, as_f32(c.in(1))};
+    auto y = inferred_shape(plain_node("Conv", 2, s.conv_attributes), in);
+    if (y) y = in_blocks(*y);
+    return set_result(c, program_type(c.node, DType::f32), y, at.operands);
+  }
   if (s.count > 1) {
     if (c.node.get_int("group", 1) != 1) fail("{} segments and {} groups", s.count, c.node.get_int("group", 1));
     if (c.has(s.bias())) fail("a bias of integers with {} segments, whose scales differ", s.count);
@@ -137,11 +147,17 @@ void run_fused_qlinear_conv(ComputeContext& c) {
   const ConvSegments::Quantized at = s.quantized();
   Tensor in0;
   int64_t channel = 0;
+  const bool blocked = c.node.get_int("blocked", 0) != 0;
+  const auto moved = [](const Tensor& x, const std::vector<int64_t>& perm) {
+    return evaluate(plain_node("Transpose", 1, {{"perm", perm}}), std::vector{x})[0];
+  };
+  const size_t spatial = c.in(s.weight()).shape().size() - 2;
   for (size_t i = 0; i < s.count; ++i) {
-    const int64_t channels = c.in(i).shape()[1];
+    const Tensor x = blocked ? moved(c.in(i), channels_of_blocks(spatial)).reshaped(without_blocks(c.in(i).shape())) : c.in(i);
+    const int64_t channels = x.shape()[1];
     const Tensor w = s.count == 1 ? c.in(s.weight()) : channels_of(c.in(s.weight()), channel, channels);
     channel += channels;
-    std::vector<Tensor> in = {less_zero_point(c.in(i), number_of_segment(c.in(at.x_zero), i, s.count), 1),
+    std::vector<Tensor> in = {less_zero_point(x, number_of_segment(c.in(at.x_zero), i, s.count), 1),
                               less_zero_point(w, c.in(at.w_zero), 0)};
     if (c.has(s.bias())) in.push_back(c.in(s.bias()).cast(DType::f64));
     const Tensor sum = evaluate(plain_node("Conv", in.size(), s.conv_attributes), in)[0];
@@ -151,6 +167,12 @@ void run_fused_qlinear_conv(ComputeContext& c) {
       continue;
     }
     for (int64_t e = 0; e < in0.size(); ++e) in0.data<float>()[e] += scaled.data<float>()[e];
+  }
+  if (blocked) {
+    Shape split = in0.shape();
+    split[1] /= channel_block;
+    split.insert(split.begin() + 2, channel_block);
+    in0 = moved(in0.reshaped(split), blocks_of_channels(spatial));
   }
   c.outputs[0] = run_epilogue(c, in0, at.operands, c.outputs[0].type());
 }
@@ -201,6 +223,14 @@ ValueId qlinear_conv_of(Body& b, ValueId image) {
   };
   ValueId in0 = ValueId::none;
   int64_t channel = 0;
+  const bool blocked = b.node().get_int("blocked", 0) != 0;
+  const auto axes = static_cast<size_t>(spatial);
+  if (blocked) {  // Reshape would have to know the image's extents
+    const ValueId first = b.transpose(image, channels_of_blocks(axes));
+    std::vector<ValueId> parts = b.split(first, b.extent(s.weight(), 1) / channel_block, 1);
+    for (ValueId& part : parts) part = b.op("Squeeze", {part, b.ints({1})});
+    image = parts.size() == 1 ? parts[0] : b.op("Concat", parts, {{"axis", int64_t{1}}});
+  }
   for (size_t i = 0; i < s.count; ++i) {
     const ValueId x = i == 0 ? image : b.in(i);
     ValueId w = b.in(s.weight());
@@ -230,6 +260,11 @@ ValueId qlinear_conv_of(Body& b, ValueId image) {
                                         channels(b, b.in(at.w_scale), at.w_scale, spatial));
     const ValueId scaled = b.op("Mul", {b.cast(sum, DType::f32), scale});
     in0 = i == 0 ? scaled : b.op("Add", {in0, scaled});
+  }
+  if (blocked) {
+    std::vector<ValueId> parts = b.split(in0, b.extent(s.weight(), 0) / channel_block, 1);
+    for (ValueId& part : parts) part = b.op("Unsqueeze", {part, b.ints({1})});
+    in0 = b.transpose(parts.size() == 1 ? parts[0] : b.op("Concat", parts, {{"axis", int64_t{1}}}), blocks_of_channels(axes));
   }
   return b.epilogue(in0, at.operands);
 }

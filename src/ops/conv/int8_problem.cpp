@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/conv/conv.h"
+#include "ops/core/channel_blocks.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
@@ -83,6 +84,19 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
   p.group = n.get_int("group", 1);
   p.from = b.inputs[at.x].layout;
   p.to = b.outputs[0].layout;
+  if (n.get_int("blocked", 0) != 0) {
+    p.blocked = true;
+    // The image as one of channels last, of whose pixels a block's channels lie side by side.
+    BoundTensor& x = r.node.inputs[at.x];
+    p.x[0].shape = x.shape = without_blocks(x.shape);
+    p.y = without_blocks(p.y);
+    if (!p.x[0].strides.empty() || !p.y_strides.empty()) return refuse(Reason::wrong_layout, "slices of images in blocks");
+    x.strides.assign(x.shape.size(), channel_block);
+    x.strides[1] = 1;
+    for (size_t a = x.shape.size() - 1; a-- > 2;) x.strides[a] = x.strides[a + 1] * x.shape[a + 1];
+    x.strides[0] = elements(x.shape) / std::max<int64_t>(x.shape[0], 1);
+    p.from = p.to = Layout::nhwc;
+  }
   const Window w = window_of(n, spatial_of(p.w), spatial_of(p.x[0].shape));
   p.stride = w.stride;
   p.dilation = w.dilation;

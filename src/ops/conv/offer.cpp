@@ -55,6 +55,7 @@ void offer_images(const BoundNode& node, const Machine& machine, OfferTactics ta
 void offer_int8_tactics(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto r = int8_request(node, machine.threads);
   if (r && !r->quantization().more.empty()) r = refuse(Reason::unsupported, "{} images, each of its own scale", r->at.segments);
+  if (r && r->problem.blocked) r = refuse(Reason::wrong_layout, "an image in blocks of channels");
   if (!r) return offer.refuse("avx2", r.refusal());
   r->problem.epilogue = int8_epilogue(*r).flag(" wide", !has_narrow_weights(*r)).text();  // 16 bits less their zero points
   Key key(print(r->problem));
@@ -98,6 +99,10 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   offer.problem = add_memory(key, *q, true).text();
   const auto made = int8_gpu_request(*q, machine.gpu);
   if (!made) offer.refuse("cuda", made.refusal());
+  if (q->problem.blocked) {
+    if (made) offer_walked(*made, offer);
+    return;
+  }
   if (several) {
     if (made) offer_walked(*made, offer);
     return offer_segments_apart(node, machine, offer_int8_cuda, offer);

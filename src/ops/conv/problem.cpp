@@ -67,6 +67,7 @@ std::string print(const Problem& p) {
   key.option("-", compact(p.pad_end), compact(p.pad_begin)).option("d", compact(p.dilation), std::string("1"));
   key.option("g", p.group, int64_t{1});
   if (p.transposed) key.option("o", spatial_of(p.y));
+  if (p.blocked) return key.field("nchw32").field(p.epilogue).text();
   key.field(p.from);
   if (p.to != p.from || !p.y_strides.empty()) key.to(p.to).option("v", p.y_strides, {});
   return key.field(p.epilogue).text();

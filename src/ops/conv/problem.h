@@ -32,6 +32,7 @@ struct Problem {
   Shape y_strides;  // where the result is a slice of another tensor, elements
   Shape stride, dilation, pad_begin, pad_end;  // one entry a spatial axis
   int64_t group = 1;
+  bool blocked = false;  // x and y lie as [N, C / 32, spatial…, 32] (ops/core/channel_blocks.h): printed as "nchw32"
   Layout from = Layout::nhwc, to = Layout::nhwc;
   std::string epilogue = "none";
   std::optional<Quantization> quantization;  // of a convolution of 8-bit integers: a is x, b is w; not printed

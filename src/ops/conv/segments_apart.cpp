@@ -112,7 +112,7 @@ void offer_segments_apart(const BoundNode& node, const Machine& machine, OfferTa
     own->inputs.assign(part.inputs.size(), ValueId::none);
     Offer made;
     offer(part, machine, made);
-    for (const RefusedTactic& r : made.refused) o.refuse(r.tactic, r.why);
+    for (const RefusedTactic& r : i == 0 ? made.refused : std::vector<RefusedTactic>{}) o.refuse(r.tactic, r.why);
     std::ranges::stable_sort(made.candidates, {}, &Candidate::estimate_us);
     parts->push_back({own, std::move(part), std::move(made)});
   }

@@ -233,6 +233,19 @@ TEST(Fused, quantised_conv_of_several_images_scales_each_by_its_own_number) {
     }
 }
 
+TEST(Fused, quantised_conv_of_blocks_of_channels_gives_such_blocks) {
+  for (const DType t : {DType::u8, DType::i8}) {
+    const double low = t == DType::u8 ? 0 : -128, high = t == DType::u8 ? 255 : 127;
+    expect_same(Single("QLinearConv",
+                       {random_tensor(t, {2, 2, 6, 5, 32}, 1, low, high), random_tensor(DType::i8, {96, 64, 3, 3}, 2, -127, 127),
+                        random_tensor(DType::i32, {96}, 3, -900, 900), Tensor::scalar(0.02f), Tensor::scalar<int64_t>(5).cast(t),
+                        random_tensor(DType::f32, {96}, 4, 0.001, 0.01), none, random_tensor(DType::f32, {2, 3, 3, 2, 32}, 5)},
+                       {{"pads", Ints{1, 1, 1, 0}}, {"strides", Ints{2, 2}}, {"blocked", int64_t{1}}},
+                       "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }"),
+                2);
+  }
+}
+
 TEST(Fused, first_layers_convert_their_image_and_pool_what_they_give) {
   const Ints two{2, 2}, around{1, 1, 1, 1}, kernel{3, 3};
   const Tensor bytes = random_tensor(DType::u8, {2, 3, 9, 8}, 1, 0, 255), w = random_tensor(DType::f16, {4, 3, 3, 3}, 2),

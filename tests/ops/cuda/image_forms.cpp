@@ -91,6 +91,17 @@ std::vector<Form> image_forms() {
                      .in(Tensor::of<uint8_t>({2}, {3, 0}))
                      .in(Tensor::zeros(DType::f32, {64}))
                      .out(DType::f32, {1, 64, 40, 40}, Layout::nhwc));
+  // In blocks of 32 channels.
+  list.push_back(Form("QLinearConv", smelt_domain, {{"blocked", int64_t{1}}, {"pads", around}},
+                      "(in0:f32) { %1 = relu(in0):f32; %2 = round(%1):f32; %3 = const(255):f32; %4 = const(0):f32; "
+                      "%5 = clip(%2, %4, %3):f32; %6 = cast(%5):u8; return %6 }")
+                     .in(DType::u8, {1, 2, 56, 56, 32})
+                     .in(Tensor::zeros(DType::i8, {64, 64, 3, 3}))
+                     .in(Tensor::zeros(DType::i32, {64}))
+                     .in(Tensor::scalar(0.5f))
+                     .in(Tensor::scalar<uint8_t>(3))
+                     .in(Tensor::zeros(DType::f32, {64}))
+                     .out(DType::u8, {1, 2, 56, 56, 32}));
   // A first layer of an image of bytes, pooled.
   list.push_back(Form("StemConv", smelt_domain,
                       {{"pads", Ints{3, 3, 3, 3}},

@@ -154,6 +154,7 @@ struct BuildInfo {
 struct MemoryInfo {
   int64_t arena = 0;    // bytes of activations and workspaces of one Execution (for a GPU's plan on the GPU)
   int64_t weights = 0;  // bytes of packed or mapped constants (for a GPU's plan on the GPU)
+  int64_t on_host = 0;  // bytes of a GPU's plan that lie in the host's memory: its constants, which the GPU has copies of
 };
 
 struct StepTime {

@@ -23,7 +23,10 @@ struct Side {
   double build_s = 0;         // seconds to build the plan: import, rewriting, tuning, packing
   BuildInfo build;
   int64_t host_bytes = 0, device_bytes = 0;  // the plan's weights and arena, where they lie
-  void memory_of_plan(const MemoryInfo& m, bool on_gpu) { (on_gpu ? device_bytes : host_bytes) = m.weights + m.arena; }
+  void memory_of_plan(const MemoryInfo& m, bool on_gpu) {
+    (on_gpu ? device_bytes : host_bytes) = m.weights + m.arena;
+    if (on_gpu) host_bytes = m.on_host;
+  }
 };
 
 struct BenchResult {

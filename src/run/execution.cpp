@@ -261,8 +261,11 @@ const Tensor& ExecutionImpl::output_value(size_t i) {
 MemoryInfo ExecutionImpl::memory() const {
   if (active_) return active_->memory();
   const auto& gpu = plan_->context().tuner.machine().gpu;
-  const int64_t weights = backend_.is_host() ? plan_->constant_bytes() : backend_.constant_bytes();
-  return {arena_.nbytes(), weights + (gpu ? gpu->weights->bytes() : plan_->context().weights.bytes())};
+  const int64_t packed = plan_->context().weights.bytes();
+  if (backend_.is_host()) return {.arena = arena_.nbytes(), .weights = plan_->constant_bytes() + packed};
+  return {.arena = arena_.nbytes(),
+          .weights = backend_.constant_bytes() + (gpu ? gpu->weights->bytes() : 0),
+          .on_host = plan_->constant_bytes() + packed};
 }
 
 }  // namespace smelt::run

@@ -245,5 +245,20 @@ TEST_P(RandomDeviceGraph, gives_what_the_reference_gives) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomDeviceGraph, testing::Range(0u, 120u));
 
+/// The constant of 96 bytes is copied to the device, and stays on the host too.
+TEST(DeviceRuns, memory_of_a_plan_is_told_apart_by_where_it_lies) {
+  const Made m(copying_graph());
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{random_tensor({4, 6}, 3)});
+  execution->run();
+  const MemoryInfo there = execution->memory();
+  EXPECT_EQ(there.weights, 96);
+  EXPECT_EQ(there.on_host, 96);
+  EXPECT_GE(there.arena, 96 + 192);
+  const auto host = Plan::build(copying_graph(), quick())->execution();
+  EXPECT_EQ(host->memory().weights, 96);
+  EXPECT_EQ(host->memory().on_host, 0);
+}
+
 }  // namespace
 }  // namespace smelt::run

@@ -116,6 +116,8 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
                 const std::string& wanted = "");
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type);
+/// Tiles of the tactic cuda (mma.sync) whose names have a match of `wanted`, beside mma.sync on registers alone and cuBLASLt.
+void gemm_tiles(const std::string& epilogue, const std::string& wanted, const std::vector<std::array<int64_t, 3>>& problems);
 /// Products of 8-bit integers (gemm_int8.cpp): the best of each tactic.
 void gemm_int8(const std::vector<std::array<int64_t, 3>>& problems);
 /// Chains of m rows, k columns to n, n to k and so on: in a CUDA graph as it is, and with early launch (gemm_chain.cpp).

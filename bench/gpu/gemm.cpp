@@ -5,6 +5,7 @@
 #include <map>
 #include <regex>
 
+#include "device/cuda/ceilings.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "product.h"
@@ -36,7 +37,82 @@ struct Timed {
   double us = std::numeric_limits<double>::infinity();
 };
 
+/// Operations a second of mma.sync on registers alone, where it runs as long as the products beside it.
+double mma_sync_rate(DType type) {
+  const cuda::Module module(gpu()->device, gpu()->cubins->get(cuda::ceiling_kernels(), gpu()->info.arch), "ceilings");
+  const auto& function = module.function(fmt::format("mma_{}", name(type)));
+  const auto blocks = static_cast<unsigned>(gpu()->info.multiprocessors * 2);
+  void* nowhere = nullptr;
+  int rounds = 1024;
+  void* parameters[] = {&nowhere, &rounds};
+  const auto us = cuda::time_graph(gpu()->device,
+                                   [&](int, cuda::abi::Stream stream) {
+                                     function.launch({.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, parameters, stream);
+                                   },
+                                   {.calls = 20, .replays = 30, .budget_us = 2e5});
+  const double operations = type == DType::i8 ? 2.0 * 16 * 8 * 32 : 2.0 * 16 * 8 * 16;
+  std::vector<double> sorted = us;
+  std::ranges::sort(sorted);
+  return blocks * 8.0 * rounds * 8 * operations / quantile(sorted, 0.5) * 1e6;
+}
+
+/// The norm of x - y over y's.
+double norm_difference(const Tensor& x, const Tensor& y) {
+  double apart = 0, norm = 0;
+  const auto add = [&](double a, double b) { apart += (a - b) * (a - b), norm += b * b; };
+  for (int64_t i = 0; i < y.size(); ++i) {
+    if (y.type() == DType::f16)
+      add(float(x.data<Half>()[i]), float(y.data<Half>()[i]));
+    else
+      add(float(x.data<BFloat>()[i]), float(y.data<BFloat>()[i]));
+  }
+  return std::sqrt(apart / norm);
+}
+
 }  // namespace
+
+void gemm_tiles(const std::string& epilogue, const std::string& wanted, const std::vector<std::array<int64_t, 3>>& problems) {
+  print_machine();
+  for (const auto& [m, n, k] : problems) {
+    const Product product({m, n, k}, ProductKind::parse(epilogue));
+    const auto found = ops::matmul::cuda_problem(product.node());
+    std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(*found, *gpu());
+    for (const auto& c : ops::matmul::streamed_configs(*found, *gpu())) configs.push_back(c);
+    std::erase_if(configs, [&](const auto& c) { return !std::regex_search(c.print(), std::regex(wanted)); });
+    std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+    for (const auto& c : configs)
+      kernels.push_back(std::async(std::launch::async, [&found, &c] { return ops::matmul::cuda_product(*found, c, *gpu()); }));
+    Timed theirs;
+    std::unique_ptr<ops::Kernel> vendor;
+    for (const ops::Candidate& c : offer_of(product).candidates)
+      if (c.tactic == "cublaslt") {
+        auto kernel = c.prepare();
+        const double us = quantile(product.time(*kernel, 10), 0.5);
+        if (us < theirs.us) theirs = {c.config, us}, vendor = std::move(kernel);
+      }
+    const Tensor want = vendor && m * n <= (1 << 24) ? product.result(*vendor) : Tensor();
+    const double ceiling = mma_sync_rate(found->type), flops = 2.0 * static_cast<double>(m * n) * static_cast<double>(k);
+    fmt::print(
+        "{} {} {} {}: mma.sync {:.1f} TFLOP/s, cublaslt {:.2f} us; us, share of mma.sync, of cublaslt, guessed, difference\n", m,
+        n, k, epilogue, ceiling * 1e-12, theirs.us);
+    struct Row {
+      double us, apart, guessed;
+      std::string config;
+    };
+    std::vector<Row> rows;
+    for (size_t i = 0; i < configs.size(); ++i) {
+      const auto kernel = kernels[i].get();
+      const double apart = want.valid() ? norm_difference(product.result(*kernel), want) : 0;
+      rows.push_back({quantile(product.time(*kernel, 10), 0.5), apart, ops::matmul::cuda_estimate_us(*found, configs[i], *gpu()),
+                      configs[i].print()});
+    }
+    std::ranges::sort(rows, {}, &Row::us);
+    for (const Row& r : rows)
+      fmt::print("{:9.2f} {:6.3f} {:6.2f} {:9.2f}  {:.1e}{}  {}\n", r.us, flops / r.us * 1e6 / ceiling, theirs.us / r.us,
+                 r.guessed, r.apart, r.apart < 2e-3 ? "" : " WRONG", r.config);
+    std::fflush(stdout);
+  }
+}
 
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last, bool cuda_too) {
   print_machine();

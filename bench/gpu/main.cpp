@@ -2,7 +2,7 @@
 //
 // usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
-//        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
+//        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_tiles EPILOGUE REGEX MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
 //        | gemm_int8 MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS [cute]]]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
@@ -148,6 +148,8 @@ int main(int argc, char** argv) {
     } else if (what == "gemm_every" && argc > 4) {
       const bool some = argc > 5 && argv[4][0] == '~';
       gemm_every(argv[2], problems_of(argc - 4 - some, argv + 4 + some), argv[3], some ? argv[4] + 1 : "");
+    } else if (what == "gemm_tiles" && argc > 4) {
+      gemm_tiles(argv[2], argv[3], problems_of(argc - 4, argv + 4));
     } else if (what == "gemm_chain" && argc > 3) {
       gemm_chain(problems_of(argc - 3, argv + 3), argv[2]);
     } else if (what == "gemm_int8" && argc > 2) {
@@ -180,7 +182,8 @@ int main(int argc, char** argv) {
           "usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms "
           "[FIRST LAST] | "
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
-          "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | "
+          "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | "
+          "gemm_tiles EPILOGUE REGEX MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | "
           "gemm_int8 MxNxK|FIRST-LAST... | attention [PART] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX [cute]]]]]]\n");
       return 2;

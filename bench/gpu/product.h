@@ -119,6 +119,21 @@ class Product {
   const void* weights(int call) const { return b_.at(call); }
   const void* bias(int call) const { return bias_.at(call); }
 
+  /// What the kernel makes of the first of the buffers, whose result is poisoned before.
+  Tensor result(ops::Kernel& kernel) const {
+    const cuda::Device::Current current(*gpu()->device);
+    Tensor y = Tensor::empty(bound_.outputs[0].type, bound_.outputs[0].shape);
+    const auto at = reinterpret_cast<cuda::abi::Address>(y_.at(0));
+    const auto size = static_cast<size_t>(y.nbytes());
+    cuda::check(cuda::driver().fill_bytes(at, 0xff, size, nullptr), "filling a result");
+    const void* in[] = {a_.at(0), b_.at(0), bias_.at(0), residual_.at(0)};
+    void* out[] = {y_.at(0)};
+    kernel.run({std::span(in, bound_.inputs.size()), out, workspace(std::max<int64_t>(1, kernel.workspace())), nullptr});
+    cuda::check(cuda::driver().copy_to_host(y.raw(), at, size, nullptr), "copying a result");
+    cuda::check(cuda::driver().stream_synchronize(nullptr), "copying a result");
+    return y;
+  }
+
   /// Sorted samples, µs. early: each call may begin before the one before it has ended (device/cuda/early_kernels.h).
   std::vector<double> time(ops::Kernel& kernel, int replays, bool early = false) const {
     void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));

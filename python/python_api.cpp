@@ -51,8 +51,8 @@ Session session_from_bytes(const std::string& model, const Options& options) {
 }
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights,
-                 bool embed_kernels) {
-  const SaveOptions save{.copy_weights = copy_weights, .embed_kernels = embed_kernels};
+                 bool embed_kernels, bool packed_weights) {
+  const SaveOptions save{.copy_weights = copy_weights, .packed_weights = packed_weights, .embed_kernels = embed_kernels};
   check_destination(model, output, options, save);
   const report::Explained explained = report::explain(subject(model, options));
   const auto begin = std::chrono::steady_clock::now();

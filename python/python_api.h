@@ -16,7 +16,7 @@ using Feeds = std::map<std::string, Tensor>;
 Session session_from_bytes(const std::string& model, const Options& options);
 /// Writes the plan.
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights,
-                 bool embed_kernels);
+                 bool embed_kernels, bool packed_weights);
 /// `report`, `trace`: files to write; "" none.
 Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,
                 const std::string& trace);

@@ -149,6 +149,7 @@ struct BuildInfo {
   ClocksSeen clocks;
   int64_t under_load = 0;   // problems whose timings were taken while other work had the cores
   int64_t out_of_time = 0;  // problems of which the time limit left candidates unmeasured
+  int64_t packed = 0;       // bytes of weights that were packed for kernels; a plan's file may hold them packed
 };
 
 struct MemoryInfo {

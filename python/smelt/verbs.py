@@ -50,12 +50,14 @@ def _feeds(feeds: Mapping[str, Any] | None) -> dict[str, _ext.Tensor]:
     return {k: to_tensor(v, name=k) for k, v in (feeds or {}).items()}
 
 
-def optimize(model: Path, output: Path, *, copy_weights: bool = False, embed_kernels: bool = False,
-             arch: str = "", **options: Unpack[BuildOptions]) -> Optimized:
+def optimize(model: Path, output: Path, *, copy_weights: bool = False, packed_weights: bool = True,
+             embed_kernels: bool = False, arch: str = "", **options: Unpack[BuildOptions]) -> Optimized:
     """Fuses and tunes `model` and writes the plan, a valid ONNX file, to `output`.
 
     copy_weights: writes the weights beside the plan. Without it the plan points at the model's own data file, which works where
     both lie in one folder.
+    packed_weights: writes weights of the plan's own data file as the processor's kernels read them, too: the plan starts sooner,
+    and its data file has up to three times the size.
     embed_kernels: writes the GPU's compiled kernels into the plan. Such a plan runs without a compiler and measures nothing.
     arch: the GPU architecture that the plan is for ("sm_87"). The machine needs no such GPU.
     options: those of BuildOptions.
@@ -63,7 +65,7 @@ def optimize(model: Path, output: Path, *, copy_weights: bool = False, embed_ker
     target = os.fspath(output)
     made = make_options(options)
     made.arch = arch
-    return Optimized(target, *_ext.optimize(os.fspath(model), target, made, copy_weights, embed_kernels))
+    return Optimized(target, *_ext.optimize(os.fspath(model), target, made, copy_weights, embed_kernels, packed_weights))
 
 
 def profile(model: Path, feeds: Mapping[str, Any] | None = None, *, iterations: int = 20, report: Path = "",

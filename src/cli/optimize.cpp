@@ -38,6 +38,9 @@ Action add_optimize(CLI::App& app) {
   app.add_option("-o,--output", a->output, "The plan to write; MODEL.plan.onnx beside the model if not given")->type_name("FILE");
   app.add_flag("--copy-weights", a->save.copy_weights,
                "Write the weights beside the plan, even where it could point at the model's data file");
+  app.add_flag_callback(
+      "--no-packed-weights", [a] { a->save.packed_weights = false; },
+      "Do not write weights into a processor's plan as its kernels read them, too, which makes it larger and starts it sooner");
   app.add_flag("--embed-kernels", a->save.embed_kernels,
                "Write a GPU's compiled kernels into the plan, which then runs without a compiler and unmeasured");
   app.add_option("--report", a->report, "Also time the plan against the unfused model and write an HTML report")
@@ -80,7 +83,9 @@ Action add_optimize(CLI::App& app) {
       if (saved.kernels > 0)
         print_line(fmt::format("it carries {} compiled kernel{} ({})", saved.kernels, saved.kernels == 1 ? "" : "s",
                                size(saved.kernel_bytes)));
-      if (!saved.data.empty()) print_line(fmt::format("wrote {} ({} of weights)", saved.data.string(), size(saved.data_bytes)));
+      if (!saved.data.empty())
+        print_line(fmt::format("wrote {} ({} of weights{})", saved.data.string(), size(saved.data_bytes - saved.packed_bytes),
+                               saved.packed_bytes > 0 ? fmt::format(", {} of them packed", size(saved.packed_bytes)) : ""));
     }
     if (!a->report.empty()) {
       stage("timing and profiling the plan against the unfused model");

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -48,20 +50,33 @@ class Placement {
       foreign_file_ = r->file;
     }
     const auto [it, fresh] = offsets_.insert({{t.raw(), t.nbytes()}, 0});
-    if (fresh) {
-      // Aligned to a page if a runtime may map it by itself, else to a cache line.
-      const int64_t align = t.nbytes() >= 65536 ? 4096 : 64;
-      it->second = (size_ + align - 1) / align * align;
-      size_ = it->second + t.nbytes();
-      pieces_.push_back({it->second, t});
-    }
+    if (fresh) it->second = append(t);
     refer(proto, own_name_, it->second, t.nbytes());
+  }
+
+  /// Adds the forms of constants that the plan's own file has. The result: what the metadata says of them; nothing without any.
+  std::string store(std::span<const WeightForm> forms) {
+    std::vector<std::pair<int64_t, const WeightForm*>> own;
+    for (const WeightForm& f : forms)
+      if (const auto at = offsets_.find({f.weight.raw(), f.weight.nbytes()}); at != offsets_.end())
+        own.push_back({at->second, &f});
+    std::ranges::sort(own, {}, [](const auto& f) { return std::tie(f.first, f.second->name); });  // given by address
+    const int64_t most = max_form_bytes * size_;
+    std::string lines;
+    for (const auto& [weight, f] : own) {
+      if (form_bytes_ + f->form.nbytes() > most) continue;
+      form_bytes_ += f->form.nbytes();
+      const int64_t offset = append(f->form);
+      lines += fmt::format("{} {} {} {}\n", offset, f->form.nbytes(), weight, f->name);
+    }
+    return lines.empty() ? "" : own_name_ + "\n" + lines;
   }
 
   bool refers_to(const std::string& file) const { return referred_.contains(file); }
   int64_t foreign() const { return foreign_; }  // bytes of the model's data file that were not referred to
   const std::string& foreign_file() const { return foreign_file_; }
   int64_t size() const { return size_; }
+  int64_t form_bytes() const { return form_bytes_; }
 
   void write(AtomicFile& file) const {
     static constexpr char zeros[4096] = {};
@@ -82,6 +97,16 @@ class Placement {
   }
 
  private:
+  /// The offset that the tensor's bytes get at the file's end.
+  int64_t append(const Tensor& t) {
+    // Aligned to a page if a runtime may map it by itself, else to a cache line.
+    const int64_t align = t.nbytes() >= 65536 ? 4096 : form_alignment;
+    const int64_t offset = (size_ + align - 1) / align * align;
+    size_ = offset + t.nbytes();
+    pieces_.push_back({offset, t});
+    return offset;
+  }
+
   const DataRange* range_of(const Tensor& t) const {
     const auto* p = static_cast<const uint8_t*>(t.raw());
     auto it = ranges_.upper_bound(p);
@@ -107,7 +132,7 @@ class Placement {
   std::set<std::string> referred_;
   std::map<std::pair<const void*, int64_t>, int64_t> offsets_;
   std::vector<std::pair<int64_t, Tensor>> pieces_;
-  int64_t size_ = 0, foreign_ = 0;
+  int64_t size_ = 0, foreign_ = 0, form_bytes_ = 0;
   std::string foreign_file_;
 };
 
@@ -127,6 +152,17 @@ void set_seals(onnx::ModelProto& model, const Placement& placement, const std::s
   auto& sealed = *metadata.Add();
   sealed.set_key(plan_data_key);
   sealed.set_value(lines);
+}
+
+/// What the plan says of the forms in its data file; another plan's are not its own.
+void set_forms(onnx::ModelProto& model, const std::string& forms) {
+  auto& metadata = *model.mutable_metadata_props();
+  for (int i = metadata.size(); i-- > 0;)
+    if (metadata[i].key() == plan_forms_key) metadata.DeleteSubrange(i, 1);
+  if (forms.empty()) return;
+  auto& entry = *metadata.Add();
+  entry.set_key(plan_forms_key);
+  entry.set_value(forms);
 }
 
 /// Whether two paths are the same file, however each is spelled, also through links.
@@ -178,6 +214,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   importer::Placement placement(g, beside && !options.copy_weights, own);
   auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
   if (placement.foreign() > 0 && !options.copy_weights) fail_far_weights(path, placement.foreign(), placement.foreign_file());
+  importer::set_forms(model, placement.store(options.forms));
   importer::set_seals(model, placement, own);
   const std::string bytes = importer::serialize(model);
   AtomicFile file(path);
@@ -189,7 +226,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   AtomicFile data(folder / own);
   placement.write(data);
   AtomicFile::commit_together({&data, &file});
-  return {folder / own, placement.size()};
+  return {folder / own, placement.size(), placement.form_bytes()};
 }
 
 std::string export_bytes(const Graph& g, const ExportOptions& options) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "import/weight_forms.h"
 
 namespace smelt {
 
@@ -27,7 +28,11 @@ struct ExportOptions {
   /// Writes every weight into a data file beside the plan. Otherwise a plan in the model's own folder points at the model's
   /// data file; a plan in another folder is an error if the model has such a file.
   bool copy_weights = false;
+  /// Written into the plan's own data file, of weights that it has too: of a weight in the model's file nobody would notice that
+  /// it changed. In their order, as long as all together have at most max_form_bytes of these weights' bytes.
+  std::vector<WeightForm> forms;
 };
+inline constexpr int64_t max_form_bytes = 2;  // times; the largest form of floats, Winograd's, has 16/9 of its weight
 
 /// The folder of a file, with links followed; the current folder for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& file);
@@ -37,7 +42,7 @@ void check_spares_model(const std::filesystem::path& plan, const std::filesystem
 /// The data file that was written beside the plan; without a name, none was written.
 struct ExportedData {
   std::filesystem::path file;
-  int64_t bytes = 0;
+  int64_t bytes = 0, form_bytes = 0;  // all, and those of forms among them
 };
 
 /// Writes `path`, and NAME.data beside it for big constants that are in no file that the plan may point at. Both files appear

@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "fuse/precision.h"
 #include "import/import.h"
+#include "import/weight_forms.h"
 #include "ops/core/expand.h"
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
@@ -110,9 +111,12 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
                 "Kernels are code that would run: allow them for plans of people whom you trust, or make the plan without "
                 "--embed-kernels.",
                 ExitCode::usage);
+  std::vector<WeightForm> forms = take_weight_forms(graph.model);
   const bool has_kernels = !embedded.arch.empty();
   const Platform platform =
       platform_for(options, {.tf32 = tf32, .constant_bytes = bytes_of_constants(graph)}, std::move(embedded), std::move(carried));
+  if (platform.backend->is_host())
+    for (WeightForm& f : forms) platform.context->weights.offer(f.weight.raw(), std::move(f.name), std::move(f.form));
   platform.context->stages = std::move(stages);
   clock.end("device");
   const fuse::Options fusing = plan::fuse_options(options);
@@ -253,8 +257,8 @@ std::string PlanImpl::device() const { return tune::device_text(context().tuner.
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = context().tuner.stats();
-  return {options().tuning_level,   s.problems, s.measured,   s.cached,     s.seconds,
-          context().stages->list(), s.clocks,   s.under_load, s.out_of_time};
+  return {options().tuning_level,   s.problems, s.measured,   s.cached,      s.seconds,
+          context().stages->list(), s.clocks,   s.under_load, s.out_of_time, context().weights.bytes_made()};
 }
 
 std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {

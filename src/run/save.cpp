@@ -89,6 +89,9 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
     if (plan.options().arch.empty()) check_memory(plan);  // a GPU that is not here has none to ask for
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);
   }
+  if (on_host && options.packed_weights)
+    for (ops::WeightStore::Lasting& f : made->context().weights.lasting())
+      out.forms.push_back({std::move(f.constant), std::move(f.name), std::move(f.form)});
   Saved saved;
   if (options.embed_kernels) {
     const plan::EmbeddedKernels kernels = embedded_kernels(plan);
@@ -100,6 +103,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   const ExportedData data = export_model(plan.graph(), path, out);
   saved.data = data.file;
   saved.data_bytes = data.bytes;
+  saved.packed_bytes = data.form_bytes;
   return saved;
 }
 

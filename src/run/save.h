@@ -10,13 +10,14 @@ namespace smelt {
 
 struct SaveOptions {
   bool copy_weights = false;   // write the weights beside the plan even where it could point at the model's own data file
+  bool packed_weights = true;  // the processor's: write weights that the data file has in its kernels' forms, too
   bool embed_kernels = false;  // write the compiled kernels of a GPU's plan into it, so that running it needs no compiler
 };
 
 struct Saved {
-  std::filesystem::path data;  // the data file written beside the plan; empty: none
-  int64_t data_bytes = 0;
-  int64_t kernels = 0, kernel_bytes = 0;  // cubins in the plan
+  std::filesystem::path data;                // the data file written beside the plan; empty: none
+  int64_t data_bytes = 0, packed_bytes = 0;  // all, and those of packed weights among them
+  int64_t kernels = 0, kernel_bytes = 0;     // cubins in the plan
 };
 
 /// Says before a plan is built what would make save_plan fail: a folder that cannot be written, weights that lie elsewhere,

@@ -197,6 +197,40 @@ inline double rms_error(const Tensor& got, const Tensor& want) {
   return std::sqrt(errors / scale);
 }
 
+/// A candidate gives the same with forms of its weights that lay in a file, each in memory of its own that is as long as it, and then
+/// packs none of these.
+inline void expect_forms_last(Trial& t, const Candidate& c, const Machine& machine) {
+  const ChosenTactic chosen{c.tactic, c.config};
+  const auto with = [&](WeightStore& store) {
+    BoundNode bound = t.bound;
+    bound.weights = &store;
+    const Offer o = offer(bound, machine, {&chosen, false});
+    const auto at =
+        std::ranges::find_if(o.candidates, [&](const Candidate& x) { return x.tactic == c.tactic && x.config == c.config; });
+    return at == o.candidates.end() ? Tensor() : run(t, *at);
+  };
+  WeightStore first, second;
+  const Tensor want = with(first);
+  std::vector<WeightStore::Lasting> forms = first.lasting();
+  const auto is_input = [&](const WeightStore::Lasting& f) {  // not what a conversion made of one
+    return std::ranges::any_of(t.inputs, [&](const Tensor& i) { return i.valid() && i.raw() == f.constant.raw(); });
+  };
+  std::erase_if(forms, [&](const auto& f) { return !is_input(f); });
+  if (!want.valid() || forms.empty()) return;
+  int64_t bytes = 0;
+  for (const WeightStore::Lasting& f : forms) {
+    Tensor copy = Tensor::empty(DType::u8, {f.form.nbytes()});
+    std::memcpy(copy.raw(), f.form.raw(), static_cast<size_t>(copy.nbytes()));
+    second.offer(f.constant.raw(), f.name, copy);
+    bytes += copy.nbytes();
+  }
+  const Tensor found = with(second);
+  ASSERT_EQ(found.nbytes(), want.nbytes());
+  EXPECT_EQ(std::memcmp(found.raw(), want.raw(), static_cast<size_t>(want.nbytes())), 0) << forms[0].name;
+  EXPECT_EQ(first.bytes_made() - second.bytes_made(), bytes) << forms[0].name;
+  EXPECT_EQ(second.lasting().size(), first.lasting().size());
+}
+
 /// Every candidate but the reference agrees with `want`; returns the names of those that ran, in the offer's order.
 inline std::vector<std::string> agree(Trial& t, const Tensor& want, double tolerance, int threads = 2) {
   t.bound.node = &t.node;
@@ -209,6 +243,7 @@ inline std::vector<std::string> agree(Trial& t, const Tensor& want, double toler
     if (c.tactic == "reference") continue;
     SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
     EXPECT_LE(error(run(t, c), want), tolerance);
+    expect_forms_last(t, c, machine);
     names.push_back(c.tactic);
   }
   return names;

@@ -50,7 +50,7 @@ class Depthwise final : public Kernel {
     pixels_ = epilogue_.simple() ? p_.y[3] : std::clamp<int64_t>(sums_in_cache / std::max<int64_t>(p_.y[1], 1), fewest, 1024);
     const Tensor& w = r.weight().constant;
     const auto make = [&] { return packed(w); };
-    packed_ = r.node.weights ? r.node.weights->packed(w, Key("depthwise").text(), make) : make();
+    packed_ = r.node.weights ? r.node.weights->packed(w, Key("depthwise").text(), form(), make) : make();
   }
 
   int64_t workspace() const override { return threads_ * (sums_bytes() + epilogue_.scratch()); }
@@ -140,10 +140,12 @@ class Depthwise final : public Kernel {
   }
 
   /// [taps][channels, padded with zeros].
+  FormKind form() const { return {DType::f32, {p_.w[2] * p_.w[3], padded_}}; }
+
   Tensor packed(const Tensor& w) const {
     const Tensor source = w.type() == DType::f32 ? w : w.cast(DType::f32);
     const int64_t taps = p_.w[2] * p_.w[3];
-    Tensor t = Tensor::empty(DType::f32, {taps, padded_});
+    Tensor t = Tensor::empty(DType::f32, form().shape);
     std::fill_n(t.data<float>(), taps * padded_, 0.0f);
     for (int64_t c = 0; c < p_.y[1]; ++c)
       for (int64_t tap = 0; tap < taps; ++tap) t.data<float>()[tap * padded_ + c] = source.data<float>()[c * taps + tap];

@@ -199,18 +199,18 @@ class IndirectConv final : public Kernel {
 
   void pack(const BoundNode& node, const Arguments& at, const std::vector<igemm::Part>& parts) {
     const Tensor& w = node.inputs[at.w].constant;
+    const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
+    const FormKind is{DType::f32, {(p_.transposed ? taps : schedule_.groups) * one}};
     const auto make = [&] {
       const Tensor source = w.type() == DType::f32 ? w : w.cast(DType::f32);
       const std::vector<int64_t> rows = weight_rows(parts);
-      const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
+      Tensor t = Tensor::empty(is.type, is.shape);
       if (!p_.transposed) {
-        Tensor t = Tensor::empty(DType::f32, {schedule_.groups * one});
         const int64_t columns = schedule_.n, column = p_.w[1] * taps;
         for (int64_t g = 0; g < schedule_.groups; ++g)
           igemm::pack(t.data<float>() + g * one, source.data<float>() + g * columns * column, rows, column, columns);
         return t;
       }
-      Tensor t = Tensor::empty(DType::f32, {taps * one});
       for (int64_t tap = 0; tap < taps; ++tap)
         igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
       return t;
@@ -218,7 +218,7 @@ class IndirectConv final : public Kernel {
     Key form("igemm");
     form.field(static_cast<int>(form_)).field(p_.w).flag(":transposed", p_.transposed);
     for (const Input& x : p_.x) form.option("+", x.shape[1]);
-    packed_ = node.weights ? node.weights->packed(w, form.text(), make) : make();
+    packed_ = node.weights ? node.weights->packed(w, form.text(), is, make) : make();
   }
 
   /// Whether the windows of a line are taken together: AVX-512 alone has a kernel for that, which knows bounds as its end.

@@ -113,12 +113,9 @@ class OnednnConv final : public Kernel {
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
     const memory::desc plain_weights(dense.dims, onednn::data_type(x.type), dense.strides);
     if (w.valid()) {
-      const auto pack = [&] {
-        return onednn::packed(x.type == w.type() ? w : w.cast(x.type), plain_weights, choice.weights, threads);
-      };
-      const Key form =
-          Key("onednn").field(x.type).field(dense.dims).field(dense.strides).field(onednn::form_name(choice.weights));
-      packed_ = node.weights ? node.weights->packed(w, form.text(), pack) : pack();
+      const Key packing = Key("onednn").field(x.type).field(dense.dims).field(dense.strides);
+      const auto source = [&] { return x.type == w.type() ? w : w.cast(x.type); };
+      packed_ = onednn::packed(node.weights, w, packing, source, plain_weights, choice.weights, threads);
     } else {
       BoundTensor weight = node.inputs[at.w];
       const bool converted = weight.type != x.type;

@@ -36,6 +36,8 @@ void transform_window(const float* g, float* to, int64_t step) {
   }
 }
 
+FormKind form_of(const Problem& p) { return {DType::f32, {positions * igemm::packed_floats(p.channels(), p.outputs())}}; }
+
 /// G g Gᵀ of every pair of channels, packed for the tiles: 16 matrices [C, M], a panel of columns of all of them at a time.
 Tensor transformed(const Tensor& weights, const Problem& p) {
   const Tensor source = weights.cast(DType::f32);
@@ -44,7 +46,7 @@ Tensor transformed(const Tensor& weights, const Problem& p) {
   std::vector<int64_t> rows;
   for (int64_t c = 0; c < channels; ++c) rows.push_back(c * panel);
   std::vector<float> matrices(static_cast<size_t>(positions * step));
-  Tensor packed = Tensor::empty(DType::f32, {positions * one});
+  Tensor packed = Tensor::empty(DType::f32, form_of(p).shape);
   for (int64_t first = 0; first < outputs; first += panel) {
     const int64_t columns = std::min(panel, outputs - first);
     for (int64_t c = 0; c < channels; ++c)
@@ -74,7 +76,7 @@ class WinogradConv final : public Kernel {
       parts_.push_back(static_cast<int32_t>(part.length));
     const Tensor& w = node.inputs[at.w].constant;
     const auto make = [&] { return transformed(w, p); };
-    packed_ = node.weights ? node.weights->packed(w, Key("winograd").text(), make) : make();
+    packed_ = node.weights ? node.weights->packed(w, Key("winograd").text(), form_of(p), make) : make();
     const Shape s = memory_strides(node.outputs[0]);
     y_n_ = s[0], y_y_ = s[2], y_x_ = s[3];
   }

@@ -35,11 +35,12 @@ class IndirectProduct final : public Kernel {
         rows_(tall_rows(p), parts_),
         schedule_(igemm::schedule(p.problem.m, p.problem.n, parts_, !epilogue_.simple(), threads)) {
     const Tensor& b = p.bound.inputs[1].constant;
+    const FormKind is{DType::f32, {igemm::packed_floats(p.problem.k, p.problem.n)}};
     const auto make = [&] {
       const Tensor source = b.type() == DType::f32 ? b : b.cast(DType::f32);
       std::vector<int64_t> offsets;
       for (int64_t k = 0; k < p.problem.k; ++k) offsets.push_back(k * p.b_row);
-      Tensor t = Tensor::empty(DType::f32, {igemm::packed_floats(p.problem.k, p.problem.n)});
+      Tensor t = Tensor::empty(is.type, is.shape);
       igemm::pack(t.data<float>(), source.data<float>(), offsets, p.b_column, p.problem.n);
       if (p.alpha != 1) {
         for (float& v : t.span<float>()) v *= static_cast<float>(p.alpha);
@@ -47,7 +48,7 @@ class IndirectProduct final : public Kernel {
       return t;
     };
     packed_ = p.bound.weights
-                  ? p.bound.weights->packed(b, Key("igemm").field(p.b_row).field(p.b_column).field(p.alpha).text(), make)
+                  ? p.bound.weights->packed(b, Key("igemm").field(p.b_row).field(p.b_column).field(p.alpha).text(), is, make)
                   : make();
   }
 

@@ -85,11 +85,9 @@ class OnednnProduct final : public Kernel {
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
       const Tensor& b = r.product.bound.inputs[1].constant;
-      const auto pack = [&] { return onednn::packed(b, d.b, weights, threads_); };
-      WeightStore* store = r.product.bound.weights;
-      Key form("onednn");
-      form.field(d.b.get_dims()).field(d.b.get_strides()).field(onednn::form_name(weights));
-      packed_ = store ? store->packed(b, form.text(), pack) : pack();
+      const Key packing = Key("onednn").field(d.b.get_dims()).field(d.b.get_strides());
+      packed_ = onednn::packed(
+          r.product.bound.weights, b, packing, [&] { return b; }, d.b, weights, threads_);
       primitive_.add(DNNL_ARG_WEIGHTS, weights, packed_.raw());
     } else {
       primitive_.add(DNNL_ARG_WEIGHTS, d.b);

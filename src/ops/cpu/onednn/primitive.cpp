@@ -112,7 +112,19 @@ bool is_fast(std::string_view implementation) {
   return true;
 }
 
+bool form_lasts(const dnnl::memory::desc& desc) {
+  using T = dnnl::memory::data_type;
+  const T type = desc.get_data_type();
+  return desc.get_format_kind() == dnnl::memory::format_kind::blocked && (type == T::f32 || type == T::f16 || type == T::bf16);
+}
+
 std::string form_name(const dnnl::memory::desc& desc) {
+  if (form_lasts(desc)) {
+    Key name(to_text(desc.get_dims()));
+    name.field(static_cast<int>(desc.get_data_type())).field(desc.get_padded_dims()).field(desc.get_padded_offsets());
+    name.field(desc.get_submemory_offset()).field(desc.get_strides()).field(desc.get_inner_blks()).field(desc.get_inner_idxs());
+    return name.text();
+  }
   // oneDNN compares layouts, with what a form holds beside the weights (sums that shifted bytes need), and prints none.
   static std::mutex mutex;
   static std::map<dnnl::memory::dims, std::vector<dnnl::memory::desc>> known;
@@ -146,6 +158,15 @@ double rate(std::string_view implementation) {
   // Its own products of floats take the processor's registers whatever their name says.
   const bool is_wide = uses("avx512") || (uses("gemm:jit:f32") && simd::widest() == simd::Isa::avx512);
   return is_wide ? 1.6 : 1;
+}
+
+Tensor packed(WeightStore* store, const Tensor& constant, const Key& packing, const std::function<Tensor()>& source,
+              const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads) {
+  const auto pack = [&] { return packed(source(), from, to, threads); };
+  if (!store) return pack();
+  const std::string name = Key(packing).field(form_name(to)).text();
+  if (!form_lasts(to)) return store->packed(constant, name, pack);
+  return store->packed(constant, name, {DType::u8, {static_cast<int64_t>(to.get_size())}}, pack);
 }
 
 Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads) {

@@ -5,12 +5,14 @@
 #include <dnnl.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ops/core/key.h"
 #include "ops/core/tactic.h"
 #include "ops/cpu/epilogue.h"
 
@@ -39,6 +41,9 @@ void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory
 
 /// A name for the layout of a weight's packed form, the same for equal layouts whatever problem asked for them.
 std::string form_name(const dnnl::memory::desc& desc);
+/// Whether that name tells the layout whole, to other processes and versions of oneDNN too: blocks of floats. Forms of bytes hold
+/// what cannot be asked for.
+bool form_lasts(const dnnl::memory::desc& desc);
 
 /// Whether an implementation's name has that part, of an instruction set or a method.
 inline bool names(std::string_view implementation, std::string_view part) {
@@ -82,6 +87,10 @@ template <class Desc> std::vector<Implementation> implementations(Desc desc, con
 /// How many times the f32 rate of AVX2 an implementation's instructions have, roughly (wider vectors, bf16 pairs, AMX tiles).
 double rate(std::string_view implementation);
 
+/// The form `to` of a constant, which lies as `from` in `source()`: the store's, where there is one. `packing`: what the name of the
+/// form begins with.
+Tensor packed(WeightStore* store, const Tensor& constant, const Key& packing, const std::function<Tensor()>& source,
+              const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads);
 /// A tensor laid out as `to` wants it, padding included.
 Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads);
 

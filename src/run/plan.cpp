@@ -299,6 +299,7 @@ std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& 
   auto stages = std::make_shared<plan::StageTimes>();
   plan::StageClock clock(*stages);
   run::OpeningInBackground opening(options);
+  run::begin_code(options, path);
   Graph graph = import_model(path, wanted);
   clock.end("import");
   opening.wait();

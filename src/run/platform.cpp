@@ -5,6 +5,8 @@
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
+#include "import/metadata.h"
+#include "ops/cpu/onednn/gemm_code.h"
 #include "ops/cuda/gpu.h"
 #include "plan/machine.h"
 #include "run/compile_only_backend.h"
@@ -65,6 +67,13 @@ OpeningInBackground::OpeningInBackground(const Options& options) {
     device::cuda::cublaslt_missing();
     device::cuda::cudnn_missing();
   });
+}
+
+void begin_code(const Options& options, const std::string& model) {
+  if (plan::on_gpu(options)) return;
+  const auto metadata = metadata_of(model);
+  const auto tactics = metadata.find("smelt.plan.tactics");
+  if (tactics != metadata.end() && ops::onednn::names_gemm(tactics->second)) ops::onednn::begin_gemm_code();
 }
 
 }  // namespace smelt::run

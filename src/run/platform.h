@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -45,5 +46,9 @@ class OpeningInBackground {
   std::shared_ptr<device::cuda::Device> device_;  // stays open while this lives
   std::vector<std::jthread> threads_;
 };
+
+/// Begins to make code that the plan in this file names and that all kernels of a library share, in the background: while the
+/// model is imported and its kernels are prepared.
+void begin_code(const Options& options, const std::string& model);
 
 }  // namespace smelt::run

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "import/import.h"
+#include "import/metadata.h"
 #include "import/weight_forms.h"
 #include "run/save.h"
 #include "support/graphs.h"
@@ -158,6 +159,21 @@ TEST_P(PackedPlans, hold_forms_of_their_own_weights_alone) {
   EXPECT_EQ(forms(), "");
   EXPECT_GT(save_plan(*plan, file(), {.copy_weights = true}).packed_bytes, 0);
   EXPECT_THAT(forms(), HasSubstr("plan.data\n"));
+}
+
+TEST_P(PackedPlans, have_metadata_that_is_read_without_the_rest) {
+  save_plan(*Plan::build(network(), options_), file());
+  EXPECT_EQ(metadata_of(file()), import_model(file()).model.metadata);
+  EXPECT_TRUE(metadata_of(file("missing.onnx")).empty());
+  const std::string text = read_text(file());
+  for (size_t length = 0; length < text.size(); length += 97) {  // what is cut off or damaged has less, and does no harm
+    std::ofstream(file("cut.onnx"), std::ios::binary) << text.substr(0, length);
+    EXPECT_LE(metadata_of(file("cut.onnx")).size(), metadata_of(file()).size());
+    std::string damaged = text;
+    damaged[length] = static_cast<char>(~damaged[length]);
+    std::ofstream(file("cut.onnx"), std::ios::binary) << damaged;
+    metadata_of(file("cut.onnx"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tactics, PackedPlans, testing::Values("", "-onednn", "-winograd", "-onednn,-winograd"),

@@ -90,7 +90,8 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     BoundTensor& x = r.node.inputs[at.x];
     p.x[0].shape = x.shape = without_blocks(x.shape);
     p.y = without_blocks(p.y);
-    if (!p.x[0].strides.empty() || !p.y_strides.empty()) return refuse(Reason::wrong_layout, "slices of images in blocks");
+    if (!p.x[0].strides.empty() || !p.y_strides.empty() || p.from != Layout::plain || p.to != Layout::plain)
+      return refuse(Reason::wrong_layout, "images in blocks that are slices, or lie in another order");
     x.strides.assign(x.shape.size(), channel_block);
     x.strides[1] = 1;
     for (size_t a = x.shape.size() - 1; a-- > 2;) x.strides[a] = x.strides[a + 1] * x.shape[a + 1];

@@ -62,5 +62,18 @@ TEST(BlockedConv, stays_where_the_plain_result_has_another_reader) {
   EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"blocked_conv"}), "blocked_conv"), "wrong_reader");
 }
 
+TEST(BlockedConv, stays_apart_over_one_axis) {
+  Builder b;
+  const ValueId x = b.input("x", {1, 2, 6, 32}, DType::u8);
+  const ValueId turned =
+      b.node("turned", "Transpose", {x}, {1, 2, 32, 6}, DType::u8, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  const ValueId flat = b.node("flat", "Reshape", {turned, b.ints({1, 64, 6})}, {1, 64, 6}, DType::u8);
+  const ValueId d = b.node("d", "DequantizeLinear", {flat, b.scalar(0.5), b.scalar(3, DType::u8)}, {1, 64, 6});
+  const ValueId dw = b.node("dw", "DequantizeLinear", {b.weights("w", {32, 64, 1}, DType::i8, 20), b.scalar(0.01)}, {32, 64, 1});
+  b.output(b.node("conv", "Conv", {d, dw}, {1, 32, 6}));
+  apply_match(b, quantized_conv, "conv");
+  EXPECT_EQ(verdict(b, blocked_conv, "conv"), "wrong_rank by conv");
+}
+
 }  // namespace
 }  // namespace smelt::fuse

@@ -1,7 +1,7 @@
 // Before   Transpose(Reshape(QLinearConv(Reshape(Transpose(x)), w, …))): x and the result lie in blocks of 32 channels, [N, C / 32, H, W, 32]
 // After    QLinearConv of such blocks, which reads and writes them in place
 // Unless   only one of the two sides is in blocks, or what is between has another reader, or is a graph output
-//          groups, several images, weights of more than 8 bits less their zero points, filters of more than 15 taps along an axis
+//          other than two spatial axes, groups, several images, weights of more than 8 bits less their zero points, filters of more than 15 taps along an axis
 //          an operand is neither one number nor a constant for each channel
 // Plans leave it out on a processor, whose kernels take no blocks.
 #include <algorithm>
@@ -77,8 +77,9 @@ Outcome blocked_conv(const Graph& g, NodeId n) {
   const std::vector<int64_t> given = zero.valid() ? zero.to_ints() : std::vector<int64_t>{0};
   if (std::ranges::any_of(given, [&](int64_t z) { return z != zeros; }))
     return refuse(Reason::wrong_value, n, "the weights of {} have more than 8 bits less their zero points", describe(g, n));
+  if (spatial != 2) return refuse(Reason::wrong_rank, n, "{} has {} spatial axes, expected 2", describe(g, n), spatial);
   for (size_t a = 2; a < w.shape().size(); ++a)
-    if (w.shape()[a] > most_taps || spatial > 2)
+    if (w.shape()[a] > most_taps)
       return refuse(Reason::too_large, n, "{} has {} taps along an axis, expected at most {}", describe(g, n), w.shape()[a],
                     most_taps);
 

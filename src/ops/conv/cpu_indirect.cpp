@@ -313,10 +313,12 @@ void offer_indirect(const Request& r, Offer& offer) {
   if (p.group > 1 && p.w[1] == 1 && p.y[1] == p.group) return;  // depthwise, which has kernels of its own
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   const double flops_per_us = 90e3 * igemm::rate();  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
-  // Groups of few columns fill a part of a tile.
+  // Groups of few columns fill a part of a tile, and so do the taps of a transposed one.
   const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
-  const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
-  offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() * p.inside() / flops_per_us / filled / r.threads,
+  const double filled = p.group > 1 || p.transposed ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
+  // Each pixel of a transposed one's result is written on its own: seen where it has few channels.
+  const double scattered_us = p.transposed && n < 8 ? static_cast<double>(elements(p.y) / p.y[1]) * 8e-3 : 0;
+  offer.candidates.push_back({"avx2", "indirect", 2 + (p.flops() * p.inside() / flops_per_us / filled + scattered_us) / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);
                               }});

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/value_of.h"
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
@@ -253,6 +254,18 @@ double flops_per_us(std::string_view name, const Problem& p) {
   return onednn::names(name, "gemm") ? 35e3 : 80e3 * onednn::rate(name);
 }
 
+/// Of a transposed convolution: registers are filled by the channels that there are, and a product's columns are added up one by one.
+double transposed_us(std::string_view name, const Problem& p) {
+  const double us = p.flops() / flops_per_us(name, p);
+  constexpr double columns_per_us = 700;
+  if (onednn::names(name, "gemm"))
+    return us + static_cast<double>(elements(p.x[0].shape) / p.w[0] * elements(p.w) / p.w[0]) / columns_per_us;
+  const auto filled = [](int64_t channels) {
+    return static_cast<double>(channels) / static_cast<double>(round_up(channels, 16));
+  };
+  return us / filled(p.w[0]) / filled(p.w[1]);
+}
+
 void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& chain, Offer& offer) {
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
@@ -263,7 +276,9 @@ void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& cha
         converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
     if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
     for (const onednn::Implementation& c : found) {
-      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.threads;
+      const double us = problem.transposed && problem.group == 1 ? transposed_us(c.name, problem)
+                                                                 : problem.flops() / flops_per_us(c.name, problem);
+      const double estimate = 3 + (moved + us) / r.threads;
       offer.candidates.push_back({"onednn", c.name + std::string(chain ? onednn::post_ops_suffix : ""), estimate,
                                   [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.threads] {
                                     return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);

@@ -31,15 +31,16 @@ struct Request {
 /// The constant bias; not valid() when there is none.
 Tensor bias(const BoundNode& node, const Arguments& at);
 
-void offer_indirect(const Request& r, Offer& offer);   // "avx2": src/ops/cpu/igemm
-void offer_winograd(const Request& r, Offer& offer);   // "winograd": 3 x 3 windows in fewer multiplications
-void offer_depthwise(const Request& r, Offer& offer);  // "avx2": a channel a group
-void offer_onednn(const Request& r, Offer& offer);     // "onednn"
-void offer_columns(const Request& r, Offer& offer);    // "cpu": f64, by products of matrices
+void offer_indirect(const Request& r, Offer& offer);          // "avx2": src/ops/cpu/igemm
+void offer_winograd(const Request& r, Offer& offer);          // "winograd": 3 x 3 windows in fewer multiplications
+void offer_depthwise(const Request& r, Offer& offer);         // "avx2": a channel a group
+void offer_onednn(const Request& r, Offer& offer);            // "onednn"
+void offer_columns(const Request& r, Offer& offer);           // "cpu": f64, by products of matrices
+void offer_transposed_lines(const Request& r, Offer& offer);  // "cpu": transposed ones to few channels
 
 /// Of floats: all of them, in the order in which they are offered.
-inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_depthwise, offer_winograd,
-                                                                          offer_onednn, offer_columns};
+inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {
+    offer_indirect, offer_depthwise, offer_winograd, offer_onednn, offer_columns, offer_transposed_lines};
 
 bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's Conv
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);

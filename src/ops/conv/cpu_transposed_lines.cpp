@@ -25,6 +25,7 @@ class TransposedLinesConv final : public Kernel {
       : p_(r.problem),
         threads_(useful_threads(r.threads, static_cast<int64_t>(std::min(r.problem.flops() / 16, 1e15)))),
         epilogue_(r.node, r.at.operands, 1, bias(r.node, r.at)),
+        phases_(std::min(p_.stride[1], p_.y[3])),
         length_(divide_up(p_.y[3], p_.stride[1])) {
     const Tensor& w = r.weight().constant;
     const auto make = [&] { return packed(w); };
@@ -43,10 +44,10 @@ class TransposedLinesConv final : public Kernel {
       for (int64_t line = begin; line < stop; ++line) {
         const int64_t channel = line / height % outputs;
         const float start = epilogue_.bias().empty() ? 0 : epilogue_.bias()[static_cast<size_t>(channel)];
-        std::fill_n(sums, p_.stride[1] * length_, start);
+        std::fill_n(sums, phases_ * length_, start);
         add_taps(x + line / (height * outputs) * p_.w[0] * plane(), channel, line % height, sums);
         if (end.activation != igemm::Activation::none)
-          for (int64_t i = 0; i < p_.stride[1] * length_; ++i) sums[i] = igemm::activated(sums[i], end);
+          for (int64_t i = 0; i < phases_ * length_; ++i) sums[i] = igemm::activated(sums[i], end);
         table().interleave(sums, length_, p_.stride[1], p_.y[3], y + line * p_.y[3]);
       }
     });
@@ -54,7 +55,7 @@ class TransposedLinesConv final : public Kernel {
 
  private:
   int64_t plane() const { return p_.x[0].shape[2] * p_.x[0].shape[3]; }
-  int64_t line_bytes() const { return aligned(p_.stride[1] * length_ * 4); }
+  int64_t line_bytes() const { return aligned(phases_ * length_ * 4); }
 
   /// What one tap of a line reads: the place of the input along an axis for the output's place `at`; nothing between two of them.
   static std::optional<int64_t> source(int64_t at, int64_t stride) {
@@ -71,7 +72,7 @@ class TransposedLinesConv final : public Kernel {
         const int64_t back = kx * p_.dilation[1] - p_.pad_begin[1], stride = p_.stride[1];
         const int64_t phase = ((back % stride) + stride) % stride, shift = (phase - back) / stride;
         const int64_t first = std::max<int64_t>(0, -shift), end = std::min(length_, columns - shift);
-        if (end <= first) continue;
+        if (end <= first || phase >= phases_) continue;
         const float* w = packed_.data<float>() + ((channel * p_.w[2] + ky) * p_.w[3] + kx) * inputs;
         table().add(image + *row * columns + shift + first, plane(), w, inputs, end - first, sums + phase * length_ + first);
       }
@@ -90,7 +91,7 @@ class TransposedLinesConv final : public Kernel {
   Problem p_;
   int threads_;
   CpuEpilogue epilogue_;
-  int64_t length_;  // of the pixels a stride apart
+  int64_t phases_, length_;  // of a line's pixels: those that lie a stride apart, and how many each has
   Tensor packed_;
 };
 

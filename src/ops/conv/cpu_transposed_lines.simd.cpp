@@ -30,6 +30,10 @@ void add(const float* x, int64_t step, const float* w, int64_t channels, int64_t
 
 void interleave(const float* from, int64_t length, int64_t stride, int64_t n, float* y) {
   const int64_t whole = n / stride;
+  if (whole == 0) {  // the stride is larger than the line
+    for (int64_t at = 0; at < n; ++at) y[at] = from[at * length];
+    return;
+  }
   if (stride == 2) {
     const float* __restrict even = from, * __restrict odd = from + length;
     float* __restrict to = y;

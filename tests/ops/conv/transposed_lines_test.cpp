@@ -21,6 +21,7 @@ TEST(TransposedLines, agree_over_strides_pads_and_dilations) {
       {{1, 2, 3, 3}, {2, 2, 5, 5}, {{"pads", Ints{3, 2, 3, 3}}}},                           // most taps outside
       {{1, 2, 3, 3}, {2, 2, 2, 2}, {{"strides", Ints{4, 5}}}},                              // places that no tap writes
       {{1, 1, 2, 3}, {1, 1, 3, 3}, {{"strides", Ints{3, 2}}, {"pads", Ints{2, 3, 1, 1}}}},  // a line that begins with padding
+      {{1, 1, 2, 1}, {1, 2, 1, 3}, {{"strides", Ints{1, int64_t{1} << 30}}}},               // of one place
       {{1, 1, 2, 1}, {1, 2, 1, 9}, {{"strides", Ints{1, 2}}, {"dilations", Ints{1, 2}}}},
   };
   for (const Case& c : cases) {

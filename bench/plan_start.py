@@ -5,9 +5,10 @@ usage: PYTHONPATH=build/python .venv/bin/python bench/plan_start.py [--models NA
 
 Of each model (graphs of examples/models in fp32, with --packages those of packages.py too; or NAMEs of either) `smelt optimize`
 writes a plan. Then, in turn and each in a new process with an environment that holds nothing but paths: the seconds from opening
-the plan to its first result, the same of ONNX Runtime with the model, and the seconds that reading the plan's files takes (their
-pages are in the system's cache for all three). A row has the least of N rounds in ms; "beyond" is what the first result takes
-beyond reading and one later run. Exit status 1 where that is above 50 ms, or where a plan measured anything.
+the plan to its first result, the same of ONNX Runtime with the model, and the seconds that reading the plan and its weights
+takes, without the forms that it holds of them for kernels (all pages are in the system's cache). A row has the least of N rounds
+in ms; "beyond" is what the first result takes beyond reading and one later run. Exit status 1 where that is above 50 ms, or where
+a plan measured anything.
 """
 import argparse
 import json
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import onnx
 import packages
 import shared
 import user_models
@@ -51,10 +53,10 @@ print(json.dumps([ready - begin, first - ready, time.perf_counter() - first]))
 READ = """
 import sys, time
 begin = time.perf_counter()
-for path in sys.argv[1:]:
+for path, left in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
     with open(path, "rb", buffering=0) as f:
-        while f.read(1 << 24):
-            pass
+        while left > 0 and (some := f.read(min(left, 1 << 24))):
+            left -= len(some)
 print(time.perf_counter() - begin)
 """
 
@@ -79,6 +81,13 @@ def planned(model, args):
     return plan
 
 
+def weight_bytes(plan, file):
+    """The bytes of one of the plan's files but packed forms of weights, which lie behind all weights (docs/compatibility.md)."""
+    metadata = {p.key: p.value for p in onnx.load(plan, load_external_data=False).metadata_props}
+    name, *forms = metadata.get("smelt.plan.forms", "").splitlines() or [""]
+    return min(int(line.split()[0]) for line in forms) if file.name == name and forms else file.stat().st_size
+
+
 def least(samples):
     """The sample with the least first result, in ms."""
     return [1e3 * s for s in min(samples, key=lambda s: s[0] + s[1])]
@@ -87,13 +96,14 @@ def least(samples):
 def measure(model, args):
     plan, feeds = planned(model, args), model.with_suffix(".inputs.npz")
     files = list(plan.parent.glob(f"{plan.stem}.*"))
+    reads = [item for p in files for item in (p, weight_bytes(plan, p))]
     smelt, peer, read, said = [], [], [], set()
     for _ in range(args.rounds):
         times, stderr = alone(STARTED, "smelt", plan, feeds, args.threads)
         smelt.append(times)
         said.update(line for line in stderr.splitlines() if "measured" in line)
         peer.append(alone(STARTED, "onnxruntime", model, feeds, args.threads)[0])
-        read.append(alone(READ, *files)[0])
+        read.append(alone(READ, *reads)[0])
     row = {"smelt": least(smelt), "onnxruntime": least(peer), "read": 1e3 * min(read),
            "mib": sum(p.stat().st_size for p in files) / 2**20, "measured": sorted(said)}
     row["beyond"] = sum(row["smelt"][:2]) - row["smelt"][2] - row["read"]

@@ -125,13 +125,13 @@ TEST(Tuner, a_librarys_kernel_has_to_win_by_what_early_launch_hides) {
     const Problem p;
     return t.choose(p.bound, offer_of({{"hopper", "", 2, {}}, {"cublaslt", "", 1, {}}}));
   };
-  const Choice own = chosen(9, "", 10.6);
+  const Choice own = chosen(9, "", 10.4);
   EXPECT_EQ(own.candidate, 0u);
   EXPECT_EQ(reason(own, "cublaslt"),
-            "10 µs (10 to 10), 10.6 µs (10.6 to 10.6); of the two only the second begins early, which counts 0.75 µs");
+            "10.0 µs (10.0 to 10.0), 10.4 µs (10.4 to 10.4); of the two only the second begins early, which counts 0.75 µs");
   EXPECT_EQ(chosen(9, "", 11.3).candidate, 1u);
-  EXPECT_EQ(chosen(9, "-early_launch", 10.6).candidate, 1u);
-  EXPECT_EQ(chosen(8, "", 10.6).candidate, 1u);
+  EXPECT_EQ(chosen(9, "-early_launch", 10.4).candidate, 1u);
+  EXPECT_EQ(chosen(8, "", 10.4).candidate, 1u);
 }
 
 TEST(Tuner, the_cached_winner_gives_way_to_the_filter) {

@@ -12,11 +12,12 @@ namespace smelt::plan {
 
 Planner::Planner(Graph graph, std::shared_ptr<Context> context)
     : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {
-  if (context_->carried_apart) apart_.carry(*context_->carried_apart);
-  if (!context_->carried_plain) return;
+  if (const auto& carried = context_->carried_apart) apart_.carry(*carried);
+  const auto& carried_plain = context_->carried_plain;
+  if (!carried_plain) return;
   std::set<NodeId> plain;
   for (NodeId n : order_)
-    if (context_->carried_plain->contains(graph_.node(n).name)) plain.insert(n);
+    if (carried_plain->contains(graph_.node(n).name)) plain.insert(n);
   layouts_.carry(std::move(plain));
 }
 

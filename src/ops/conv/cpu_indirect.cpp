@@ -317,7 +317,8 @@ void offer_indirect(const Request& r, Offer& offer) {
   const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
   const double filled = p.group > 1 || p.transposed ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
   // Each pixel of a transposed one's result is written on its own: seen where it has few channels.
-  const double scattered_us = p.transposed && n < 8 ? static_cast<double>(elements(p.y) / p.y[1]) * 8e-3 : 0;
+  const int64_t pixels = elements(p.y) / std::max<int64_t>(p.y[1], 1);
+  const double scattered_us = p.transposed && n < 8 ? static_cast<double>(pixels) * 8e-3 : 0;
   offer.candidates.push_back({"avx2", "indirect", 2 + (p.flops() * p.inside() / flops_per_us / filled + scattered_us) / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);

@@ -65,8 +65,8 @@ class TransposedLinesConv final : public Kernel {
   void add_taps(const float* image, int64_t channel, int64_t line, float* sums) const {
     const int64_t rows = p_.x[0].shape[2], columns = p_.x[0].shape[3], inputs = p_.w[0];
     for (int64_t ky = 0; ky < p_.w[2]; ++ky) {
-      const auto row = source(line + p_.pad_begin[0] - ky * p_.dilation[0], p_.stride[0]);
-      if (!row || *row < 0 || *row >= rows) continue;
+      const int64_t row = source(line + p_.pad_begin[0] - ky * p_.dilation[0], p_.stride[0]).value_or(-1);
+      if (row < 0 || row >= rows) continue;
       for (int64_t kx = 0; kx < p_.w[3]; ++kx) {
         // Output place phase + stride · i reads input place shift + i.
         const int64_t back = kx * p_.dilation[1] - p_.pad_begin[1], stride = p_.stride[1];
@@ -74,7 +74,7 @@ class TransposedLinesConv final : public Kernel {
         const int64_t first = std::max<int64_t>(0, -shift), end = std::min(length_, columns - shift);
         if (end <= first || phase >= phases_) continue;
         const float* w = packed_.data<float>() + ((channel * p_.w[2] + ky) * p_.w[3] + kx) * inputs;
-        table().add(image + *row * columns + shift + first, plane(), w, inputs, end - first, sums + phase * length_ + first);
+        table().add(image + row * columns + shift + first, plane(), w, inputs, end - first, sums + phase * length_ + first);
       }
     }
   }
@@ -110,7 +110,8 @@ std::optional<Refusal> rejects(const Request& r) {
   if (auto why = rejects_layouts(b)) return why;
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0) return refuse(Reason::wrong_shape, "lines: an empty tensor");
   const CpuEpilogue epilogue(b, r.at.operands, 1, bias(b, r.at));
-  if (!epilogue.simple() || epilogue.residual() >= 0 || epilogue.simple()->end.is_scaled)
+  const auto& simple = epilogue.simple();
+  if (!simple || epilogue.residual() >= 0 || simple->end.is_scaled)
     return refuse(Reason::unsupported, "lines: a program other than an activation");
   return std::nullopt;
 }

@@ -50,7 +50,7 @@ Tensor WeightStore::offered(const Tensor& constant, const std::string& name, con
   return Tensor::borrow(is.type, is.shape, at->second.raw(), std::make_shared<Tensor>(at->second));
 }
 
-Tensor WeightStore::found_or_packed(const Tensor& constant, std::string name, const FormKind* is,
+Tensor WeightStore::found_or_packed(const Tensor& constant, const std::string& name, const FormKind* is,
                                     const std::function<Tensor()>& pack) {
   std::shared_ptr<Entry> entry;
   {

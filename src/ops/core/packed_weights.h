@@ -59,7 +59,8 @@ class WeightStore {
  private:
   /// The form, or its copy among others in a block of huge pages.
   Tensor placed(Tensor form);
-  Tensor found_or_packed(const Tensor& constant, std::string name, const FormKind* is, const std::function<Tensor()>& pack);
+  Tensor found_or_packed(const Tensor& constant, const std::string& name, const FormKind* is,
+                         const std::function<Tensor()>& pack);
   /// What was offered, as `is`; nothing where it has another size.
   Tensor offered(const Tensor& constant, const std::string& name, const FormKind& is);
 

@@ -84,8 +84,9 @@ Action add_optimize(CLI::App& app) {
         print_line(fmt::format("it carries {} compiled kernel{} ({})", saved.kernels, saved.kernels == 1 ? "" : "s",
                                size(saved.kernel_bytes)));
       if (!saved.data.empty())
-        print_line(fmt::format("wrote {} ({} of weights{})", saved.data.string(), size(saved.data_bytes - saved.packed_bytes),
-                               saved.packed_bytes > 0 ? fmt::format(", {} of them packed", size(saved.packed_bytes)) : ""));
+        print_line(
+            fmt::format("wrote {} ({} of weights{})", saved.data.string(), size(saved.data_bytes - saved.packed_bytes),
+                        saved.packed_bytes > 0 ? fmt::format(", another {} packed for kernels", size(saved.packed_bytes)) : ""));
     }
     if (!a->report.empty()) {
       stage("timing and profiling the plan against the unfused model");

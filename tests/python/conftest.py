@@ -46,6 +46,13 @@ def command(request):
     return run
 
 
+@pytest.fixture
+def own_numbers():
+    """A test draws the same numbers of microsoft_models.RNG whether or not others ran before it."""
+    import microsoft_models
+    microsoft_models.RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory):
     """filled("unet.fp32") → the path of a graph with weights; filled once a session."""

@@ -3,7 +3,7 @@
 // A rule sees the call with the types that inference found and with the constants among its inputs. It adds ONNX's nodes before the
 // call and turns the call itself into the last of them, so that names, scopes and the source of all stay the call's. What a rule
 // does not support it refuses, naming the attribute or the input. ONNX Runtime's docs/ContribOperators.md says what the operators
-// mean; tests/python/test_microsoft.py holds each rule to ONNX Runtime's results.
+// mean; tests/python/test_microsoft*.py hold each rule to ONNX Runtime's results.
 #pragma once
 
 #include <fmt/core.h>

@@ -38,6 +38,7 @@ class Group {
     char* own = memory + k.threads_at + scratch * (k.thread_sums + k.thread_pointers + k.thread_bytes + k.thread_ranges);
     sums_ = reinterpret_cast<float*>(own);
     inputs_ = reinterpret_cast<const float**>(own += k.thread_sums);
+    panel_inputs_ = inputs_ + items_;
     bytes_ = own += k.thread_pointers;
     ranges_ = reinterpret_cast<QuantizedRow*>(own + k.thread_bytes);
     const size_t per_direction = k.functions.size() / static_cast<size_t>(s_.directions);
@@ -65,18 +66,20 @@ class Group {
   void begin(int64_t step) {
     while (lengths_[order_[active_ - 1]] <= step) --active_;
     point_to_inputs(step, active_);
-    if (k_.resets_first) multiply(k_.r, k_.packed_at[1], simd_.gru_gates, before(step), before(step), after(step), active_);
+    if (k_.resets_first)
+      multiply(k_.r, k_.packed_at[1], simd_.gru_gates, before(step), before(step), after(step), active_, step % 2 != 0);
   }
   /// The states after the step, which need the states before it of all units.
   void finish(int64_t step) {
     if (k_.resets_first) {
-      multiply(k_.candidate, k_.packed_at[2], simd_.gru_candidate, state_[scaled_state], before(step), after(step), active_);
+      multiply(k_.candidate, k_.packed_at[2], simd_.gru_candidate, state_[scaled_state], before(step), after(step), active_,
+               step % 2 != 0);
     } else {
       multiply(k_.r, k_.packed_at[1],
                s_.gates == rnn_gates   ? simd_.rnn
                : s_.gates == gru_gates ? simd_.gru_linear
                                        : simd_.lstm,
-               before(step), before(step), after(step), active_);
+               before(step), before(step), after(step), active_, step % 2 != 0);
     }
     write_step(step, active_, after(step));
   }
@@ -120,33 +123,35 @@ class Group {
     const float* all = reinterpret_cast<const float*>(memory_ + k_.inputs_at) + direction_ * s_.steps * s_.batch * row;
     for (int64_t i = 0; i < active; ++i) {
       const int64_t b = order_[i], t = time(step, b);
-      inputs_[i] = all + (s_.batch_first ? b * s_.steps + t : t * s_.batch + b) * row + begin_ * s_.gates * simd_.lanes;
+      inputs_[i] = all + (s_.batch_first ? b * s_.steps + t : t * s_.batch + b) * row;
     }
   }
 
-  /// weights · from, then the gates, a few panels at a time.
+  /// weights · from, then the gates, a few panels at a time. Panels that a step read last are still in the cache when the next one
+  /// begins with them.
   void multiply(const RecurrentWeights& weights, int64_t packed_at, void (*gates)(const GateStep&), const float* from,
-                const float* before, float* after, int64_t active) {
+                const float* before, float* after, int64_t active, bool back) {
     RecurrentWeights::Rows rows{from, k_.padded, active};
     if (weights.bytes()) {
       quantize(from, active);
       rows = {bytes_, byte_row(s_.hidden), active, ranges_};
     }
     const int64_t step = weights.gates() * simd_.lanes, input_step = s_.gates * simd_.lanes;
-    const int64_t most = std::max<int64_t>(1, k_.sums_floats / (active * step));
+    int64_t most = std::max<int64_t>(1, k_.sums_floats / (active * step));
+    if (k_.turn_panels > 0) most = std::min(most, k_.turn_panels);
     const float* start =
         s_.gates == gru_gates && !k_.resets_first ? biases_ + direction_ * k_.bias_floats() + k_.row_floats() : nullptr;
     GateStep g = gates_;
     g.rows = active;
-    for (int64_t panel = begin_; panel < end_; panel += most) {
+    const int64_t blocks = (end_ - begin_ + most - 1) / most;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t panel = begin_ + (back ? blocks - 1 - block : block) * most;
       g.panels = std::min(most, end_ - panel);
       g.sums_stride = g.panels * step;
       weights.multiply(memory_ + packed_at, direction_, panel, panel + g.panels, rows, start, sums_, g.sums_stride);
-      if (panel > begin_) {
-        for (int64_t i = 0; i < active; ++i) inputs_[i] += most * input_step;
-      }
       const int64_t unit = panel * simd_.lanes;
-      g.inputs = inputs_;
+      for (int64_t i = 0; i < active; ++i) panel_inputs_[i] = inputs_[i] + panel * input_step;
+      g.inputs = panel_inputs_;
       g.sums = sums_;
       g.before = before + unit;
       g.after = after + unit;
@@ -156,10 +161,6 @@ class Group {
       g.peepholes =
           k_.has(7) ? reinterpret_cast<const float*>(memory_ + k_.peepholes_at) + direction_ * 3 * k_.padded + unit : nullptr;
       gates(g);
-    }
-    const int64_t passed = (end_ - begin_ - 1) / most * most * input_step;
-    if (end_ > begin_) {
-      for (int64_t i = 0; i < active; ++i) inputs_[i] -= passed;
     }
   }
 
@@ -195,7 +196,7 @@ class Group {
   const int64_t *lengths_, *order_;
   float* state_[4];  // the state before and after a step, by turns; LSTM: the cell; GRU: the update gate, the reset state
   float* sums_;
-  const float** inputs_;
+  const float **inputs_, **panel_inputs_;  // of each item: what W makes of its input, from the first panel and from a later one
   char* bytes_;
   QuantizedRow* ranges_;
   GateStep gates_{};
@@ -221,12 +222,12 @@ void advance_group(const GroupRun& run, int64_t group, int thread) {
   g.end_states();
 }
 
-void advance_shared(const GroupRun& run) {
-  const int64_t groups = run.plan.groups(), team = run.plan.team, count = groups * team;
+void advance_shared(const GroupRun& run, int64_t first, int64_t groups) {
+  const int64_t team = run.plan.team, count = groups * team;
   std::optional<Group> shares[RecurrentPlan::most_shares];
   int64_t steps = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const Group& share = shares[i].emplace(run, i / team, i % team, team, i);
+    const Group& share = shares[i].emplace(run, first + i / team, i % team, team, i);
     steps = std::max(steps, share.steps());
   }
   const auto each = [&](auto&& f) { parallel_dynamic(static_cast<int>(count), count, [&](int64_t i, int) { f(*shares[i]); }); };

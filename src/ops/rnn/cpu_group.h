@@ -17,7 +17,7 @@ struct GroupRun {
 /// All steps of a group, by one thread, the one of this number. Reads inputs, order and peepholes from scratch memory, writes the
 /// node's outputs.
 void advance_group(const GroupRun& run, int64_t group, int thread);
-/// All steps of all groups, the units of each shared by the plan's team: a region of threads for every step.
-void advance_shared(const GroupRun& run);
+/// All steps of groups [first, first + groups), the units of each shared by the plan's team: a region of threads for every step.
+void advance_shared(const GroupRun& run, int64_t first, int64_t groups);
 
 }  // namespace smelt::ops

@@ -58,13 +58,20 @@ void RecurrentPlan::share(int most_threads) {
   const int64_t step = s.gates * s.hidden * s.hidden;
   const int64_t all = s.steps * s.batch * s.directions * (step + s.gates * s.hidden * s.input);
   threads = useful_threads(most_threads, all / products_a_byte);
+  // Half of a small L2 cache: a core that reads more in a step finds little of it at the next one.
+  constexpr int64_t most_bytes = 1 << 19;
+  const int64_t bytes = step * (quantized ? 1 : 4);
+  const bool large = bytes > most_bytes;
+  if (large) turn_panels = std::max<int64_t>(1, panels * (most_bytes / 8) / bytes);
   // A part of the batch has at least a tile's rows.
   constexpr int64_t fewest_items = 4;
   const int64_t wanted = (threads + s.directions - 1) / s.directions;
-  parts = std::clamp<int64_t>(s.batch / fewest_items, 1, std::max<int64_t>(1, wanted));
+  // Each part would read all of R by itself.
+  parts = large ? 1 : std::clamp<int64_t>(s.batch / fewest_items, 1, std::max<int64_t>(1, wanted));
+  in_turn = large && threads > 1;
   // A region costs about a microsecond: a thread gets some five of each step.
   constexpr int64_t smallest_share = 1 << 17;
-  const int64_t team_threads = std::min<int64_t>(threads, most_shares) / groups();
+  const int64_t team_threads = std::min<int64_t>(threads, most_shares) / (in_turn ? 1 : groups());
   const int64_t items = (s.batch + parts - 1) / parts;
   team = static_cast<int>(
       std::clamp<int64_t>(std::min(team_threads, items * step / smallest_share), 1, std::max<int64_t>(1, panels)));
@@ -85,7 +92,7 @@ void RecurrentPlan::cut() {
   for (int64_t& at : state_at) at = memory.take(items * padded * 4);
   sums_floats = std::max<int64_t>(4096, group * r.gates() * simd.lanes);
   thread_sums = aligned(sums_floats * 4);
-  thread_pointers = aligned(group * 8);
+  thread_pointers = aligned(group * 2 * 8);
   thread_bytes = quantized ? aligned(group * byte_row(s.hidden)) : 0;
   thread_ranges = quantized ? aligned(group * static_cast<int64_t>(sizeof(QuantizedRow))) : 0;
   threads_at = memory.take(threads * (thread_sums + thread_pointers + thread_bytes + thread_ranges));

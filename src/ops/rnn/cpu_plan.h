@@ -27,7 +27,9 @@ class Cutter {
 };
 
 /// Sequences that do not wait for each other (the directions, parts of the batch) are groups. A thread runs a whole group without
-/// a barrier; where a step is long enough, its units are `team` shares, and a region of threads computes it.
+/// a barrier; where a step is long enough, its units are `team` shares, and a region of threads computes it. Each step reads all of
+/// R: where a direction's does not fit a core's own cache beside the rest, the directions run one after another, so that a thread's
+/// share of one of them is what the cache has to keep from step to step.
 struct RecurrentPlan {
   /// Shares of all groups, at most.
   static constexpr int64_t most_shares = 64;
@@ -47,7 +49,9 @@ struct RecurrentPlan {
   DType length_type = DType::i32;
   std::vector<GateActivation> functions;  // of each direction
   int threads = 1, team = 1;
-  int64_t parts = 1;  // of the batch
+  int64_t parts = 1;        // of the batch
+  bool in_turn = false;     // directions run one after another
+  int64_t turn_panels = 0;  // panels of R that a product takes at once, the other way round in every second step; 0: all
 
   /// Offsets in scratch memory.
   Cutter memory;

@@ -147,7 +147,11 @@ class RecurrentKernel final : public Kernel {
   }
 
   void advance(const GroupRun& run) const {
-    if (p_.team > 1) return advance_shared(run);
+    if (p_.team > 1) {
+      const int64_t together = p_.in_turn ? 1 : p_.groups();
+      for (int64_t first = 0; first < p_.groups(); first += together) advance_shared(run, first, together);
+      return;
+    }
     parallel_dynamic(p_.threads, p_.groups(), [&](int64_t group, int thread) { advance_group(run, group, thread); });
   }
 

@@ -4,6 +4,7 @@
 #include "expr/simd/isa.h"
 #include "ops/one_node.h"
 #include "ops/quantize/quantize.h"
+#include "ops/rnn/cpu_plan.h"
 #include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/recurrent.h"
 #include "ops/tactic_check.h"
@@ -224,6 +225,24 @@ TEST_P(Recurrent, agrees_where_threads_share_a_step) {
       expect_agreement(c, 2e-5);
     }
   }
+}
+
+TEST(RecurrentPlan, runs_directions_in_turn_where_weights_exceed_a_cores_cache) {
+  const auto plan = [](int64_t hidden, int threads) {
+    Case c;
+    c.direction = "bidirectional", c.steps = 20, c.batch = 1, c.input = 512, c.hidden = hidden;
+    Problem p = problem(c);
+    p.bound.node = &p.node;
+    return RecurrentPlan(p.bound, threads);
+  };
+  const RecurrentPlan large = plan(512, 2), alone = plan(512, 1), small = plan(128, 2);
+  EXPECT_TRUE(large.in_turn);
+  EXPECT_EQ(large.team, 2);
+  EXPECT_FALSE(alone.in_turn);
+  EXPECT_LT(alone.turn_panels, alone.panels);  // it reads them back and forth all the same
+  EXPECT_FALSE(small.in_turn);
+  EXPECT_EQ(small.team, 1);
+  EXPECT_EQ(small.turn_panels, 0);
 }
 
 TEST_P(Recurrent, agrees_where_threads_share_the_batch) {

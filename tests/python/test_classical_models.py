@@ -48,7 +48,8 @@ MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 
 
 def grow(rng, trees, depth, features, modes=MODES, missing=False):
-    """The nodes_ attributes of trees of uneven depths, and the leaves as (tree, node)."""
+    """The nodes_ attributes of trees of uneven depths, and the leaves as (tree, node). missing: NaNs have a branch to take, and
+    some branches compare with one."""
     rows, leaves = [], []
     for tree in range(trees):
         count = 1
@@ -62,6 +63,8 @@ def grow(rng, trees, depth, features, modes=MODES, missing=False):
             yes, no = count, count + 1
             count += 2
             split = float(np.round(rng.uniform(-2, 2) * 2) / 2)   # often the value of a feature
+            if missing and rng.random() < 0.1:
+                split = np.nan
             rows.append((tree, node, str(rng.choice(modes)), int(rng.integers(features)), split, yes, no,
                          int(missing and rng.random() < 0.5)))
             waiting += [(yes, level + 1), (no, level + 1)]

@@ -145,26 +145,28 @@ template <class T, class X> class TreesKernel final : public Kernel {
       const int64_t first = i * block, count = std::min(block, rows_ - first);
       const T* x = features(b, first, count, thread * block);
       for (int64_t r = 0; r < count; ++r) sum(b, thread * block + r).clear();
+      const bool nans = flat_.minds_nans(x, count * features_);
       for (size_t tree = 0; tree < flat_.trees(); ++tree)
-        for (int64_t r = 0; r < count; r += together) add_rows(b, tree, x, r, count, thread * block);
+        for (int64_t r = 0; r < count; r += together) add_rows(b, tree, x, r, count, thread * block, nans);
       std::vector<double> scores;
       for (int64_t r = 0; r < count; ++r) give(b, first + r, sum(b, thread * block + r), scores);
     });
   }
 
-  void add_rows(const Buffers& b, size_t tree, const T* x, int64_t first, int64_t count, int64_t place) const {
+  void add_rows(const Buffers& b, size_t tree, const T* x, int64_t first, int64_t count, int64_t place, bool nans) const {
     int32_t at[together];
     const T* rows[together];
     for (int64_t k = 0; k < together; ++k) {
       at[k] = flat_.root(tree);
       rows[k] = x + std::min(first + k, count - 1) * features_;
     }
-    flat_.walk(at, rows, flat_.depth(tree));
+    flat_.walk(at, rows, flat_.depth(tree), nans);
     for (int64_t k = 0; k < std::min(together, count - first); ++k) sum(b, place + first + k).add(static_cast<size_t>(at[k]));
   }
 
   void run_parts(const Buffers& b) const {
     const T* x = features(b, 0, rows_, 0);
+    const bool nans = flat_.minds_nans(x, rows_ * features_);
     const auto trees = static_cast<int64_t>(flat_.trees());
     parallel_dynamic(threads_, parts_, [&](int64_t part, int) {
       const int64_t begin = trees * part / parts_, end = trees * (part + 1) / parts_;
@@ -172,7 +174,7 @@ template <class T, class X> class TreesKernel final : public Kernel {
         const ScoreSum s = sum(b, part * rows_ + r);
         s.clear();
         for (int64_t tree = begin; tree < end; tree += together)
-          add_trees(tree, std::min(end - tree, together), x + r * features_, s);
+          add_trees(tree, std::min(end - tree, together), x + r * features_, s, nans);
       }
     });
     std::vector<double> scores;
@@ -187,7 +189,7 @@ template <class T, class X> class TreesKernel final : public Kernel {
     }
   }
 
-  void add_trees(int64_t first, int64_t count, const T* x, const ScoreSum& s) const {
+  void add_trees(int64_t first, int64_t count, const T* x, const ScoreSum& s, bool nans) const {
     int32_t at[together];
     const T* rows[together];
     int64_t depth = 0;
@@ -197,7 +199,7 @@ template <class T, class X> class TreesKernel final : public Kernel {
       rows[k] = x;
       depth = std::max(depth, flat_.depth(tree));
     }
-    flat_.walk(at, rows, depth);
+    flat_.walk(at, rows, depth, nans);
     for (int64_t k = 0; k < count; ++k) s.add(static_cast<size_t>(at[k]));
   }
 

@@ -1,8 +1,8 @@
 // Convolution as an indirect matrix product over channels-last images: A's rows are pixels, one part for each tap and input,
 // read where they lie. Several inputs (a concatenation), nearest-neighbour upsampling, and slices of other tensors
 // on either side cost nothing. Images of few channels are copied once with their padding in place, so that a whole row of taps is
-// contiguous; a transposed convolution whose window equals its stride is one product for each tap. Each group is a product of its
-// own channels.
+// contiguous; a transposed convolution whose window equals its stride is one product for each row of taps, whose results are
+// neighbours in a line of the image. Each group is a product of its own channels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +41,9 @@ int64_t joined_groups(const Problem& p) {
   return p.group % 4 == 0 ? 4 : p.group % 2 == 0 ? 2 : 1;
 }
 
+/// How many taps of a transposed one are columns of one product: a row of them, where its pixels are neighbours in memory.
+int64_t taps_at_once(const Problem& p) { return p.y_strides.empty() ? p.w[3] : 1; }
+
 std::optional<Refusal> rejects(const Request& r) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
@@ -65,12 +68,8 @@ std::optional<Refusal> rejects(const Request& r) {
     if (x.type != DType::f32 && p.x.size() > 1) return refuse(Reason::wrong_type, "several inputs of {}", smelt::name(x.type));
   }
   if (f == Form::transposed) {
-    for (size_t a = 0; a < 2; ++a) {
-      if (p.stride[a] != p.w[a + 2] || p.pad_begin[a] != 0 || p.pad_end[a] != 0 || p.dilation[a] != 1 ||
-          p.y[a + 2] != p.x[0].shape[a + 2] * p.stride[a]) {
-        return refuse(Reason::unsupported, "a transposed convolution whose windows overlap or are padded");
-      }
-    }
+    if (!windows_lie_side_by_side(p))
+      return refuse(Reason::unsupported, "a transposed convolution whose windows overlap or are padded");
     if (p.output != DType::f32) return refuse(Reason::wrong_type, "transposed with output {}", smelt::name(p.output));
   }
   if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
@@ -101,7 +100,8 @@ class IndirectConv final : public Kernel {
       window_.emplace(p, pixels, parts);
     const int64_t rows = p.transposed ? p.x[0].shape[0] * p.x[0].shape[2] * p.x[0].shape[3] : p.y[0] * p.y[2] * p.y[3];
     const int64_t joined = joined_groups(p), groups = p.group / joined;
-    schedule_ = igemm::schedule(rows, p.y[1] / groups, parts, !epilogue_.simple(), threads, groups);
+    if (p.transposed) taps_at_once_ = taps_at_once(p);
+    schedule_ = igemm::schedule(rows, taps_at_once_ * p.y[1] / groups, parts, !epilogue_.simple(), threads, groups);
     schedule_.group_step = p.w[1] * joined;
     schedule_.quads = joined > 1;
     pack(node, at, parts);
@@ -111,6 +111,7 @@ class IndirectConv final : public Kernel {
       scattered_ = igemm::RowMap(grid, Shape{s[0], s[2] * p.stride[0], s[3] * p.stride[1]});
       step_y_ = s[2];
       step_x_ = s[3];
+      bias_of_taps();
     }
   }
 
@@ -147,8 +148,9 @@ class IndirectConv final : public Kernel {
       return;
     }
     r.c_rows = &scattered_;
-    for (int64_t tap = 0; tap < p_.w[2] * p_.w[3]; ++tap) {
-      r.b = packed_.data<float>() + tap * igemm::packed_floats(schedule_.k, schedule_.n);
+    if (!bias_of_taps_.empty()) r.bias = bias_of_taps_.data();
+    for (int64_t tap = 0; tap < p_.w[2] * p_.w[3]; tap += taps_at_once_) {
+      r.b = packed_.data<float>() + tap / taps_at_once_ * igemm::packed_floats(schedule_.k, schedule_.n);
       r.c = static_cast<float*>(b.outputs[0]) + tap / p_.w[3] * step_y_ + tap % p_.w[3] * step_x_;
       igemm::run(schedule_, r);
     }
@@ -178,6 +180,14 @@ class IndirectConv final : public Kernel {
     return converts() ? elements(p_.x[0].shape) : 0;
   }
 
+  /// The bias for each of the taps that are columns of one product, with a panel's width of zeros behind.
+  void bias_of_taps() {
+    const auto outputs = static_cast<size_t>(p_.y[1]);
+    if (epilogue_.bias().empty()) return;
+    bias_of_taps_.assign(static_cast<size_t>(schedule_.n) + igemm::tile_columns, 0.0f);
+    for (size_t i = 0; i < static_cast<size_t>(schedule_.n); ++i) bias_of_taps_[i] = epilogue_.bias()[i % outputs];
+  }
+
   /// Offsets into w of B's rows, in the parts' order.
   std::vector<int64_t> weight_rows(const std::vector<igemm::Part>& parts) const {
     const int64_t taps = p_.w[2] * p_.w[3], inputs = static_cast<int64_t>(p_.x.size());
@@ -200,7 +210,7 @@ class IndirectConv final : public Kernel {
   void pack(const BoundNode& node, const Arguments& at, const std::vector<igemm::Part>& parts) {
     const Tensor& w = node.inputs[at.w].constant;
     const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
-    const FormKind is{DType::f32, {(p_.transposed ? taps : schedule_.groups) * one}};
+    const FormKind is{DType::f32, {(p_.transposed ? taps / taps_at_once_ : schedule_.groups) * one}};
     const auto make = [&] {
       const Tensor source = w.type() == DType::f32 ? w : w.cast(DType::f32);
       const std::vector<int64_t> rows = weight_rows(parts);
@@ -211,12 +221,21 @@ class IndirectConv final : public Kernel {
           igemm::pack(t.data<float>() + g * one, source.data<float>() + g * columns * column, rows, column, columns);
         return t;
       }
-      for (int64_t tap = 0; tap < taps; ++tap)
-        igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
+      // A channel's taps lie side by side there; as columns, a tap's channels do.
+      std::vector<float> turned(static_cast<size_t>(schedule_.k * schedule_.n));
+      std::vector<int64_t> turned_rows;
+      for (int64_t k = 0; k < schedule_.k; ++k) turned_rows.push_back(k * schedule_.n);
+      for (int64_t tap = 0; tap < taps; tap += taps_at_once_) {
+        for (size_t i = 0; i < turned.size(); ++i) {
+          const int64_t k = static_cast<int64_t>(i) / schedule_.n, column = static_cast<int64_t>(i) % schedule_.n;
+          turned[i] = source.data<float>()[rows[static_cast<size_t>(k)] + column % p_.y[1] * taps + tap + column / p_.y[1]];
+        }
+        igemm::pack(t.data<float>() + tap / taps_at_once_ * one, turned.data(), turned_rows, 1, schedule_.n);
+      }
       return t;
     };
     Key form("igemm");
-    form.field(static_cast<int>(form_)).field(p_.w).flag(":transposed", p_.transposed);
+    form.field(static_cast<int>(form_)).field(p_.w).flag(":transposed", p_.transposed).flag(":rows of taps", taps_at_once_ > 1);
     for (const Input& x : p_.x) form.option("+", x.shape[1]);
     packed_ = node.weights ? node.weights->packed(w, form.text(), is, make) : make();
   }
@@ -303,7 +322,8 @@ class IndirectConv final : public Kernel {
   igemm::Schedule schedule_;
   Tensor packed_;
   igemm::RowMap scattered_;
-  int64_t step_y_ = 0, step_x_ = 0;
+  int64_t step_y_ = 0, step_x_ = 0, taps_at_once_ = 1;
+  std::vector<float> bias_of_taps_;
 };
 
 }  // namespace
@@ -314,11 +334,12 @@ void offer_indirect(const Request& r, Offer& offer) {
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   const double flops_per_us = 90e3 * igemm::rate();  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
   // Groups of few columns fill a part of a tile, and so do the taps of a transposed one.
-  const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
+  const int64_t taps = p.transposed ? taps_at_once(p) : 1;
+  const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p) * taps;
   const double filled = p.group > 1 || p.transposed ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
-  // Each pixel of a transposed one's result is written on its own: seen where it has few channels.
+  // Each row of a transposed one's products is written on its own.
   const int64_t pixels = elements(p.y) / std::max<int64_t>(p.y[1], 1);
-  const double scattered_us = p.transposed && n < 8 ? static_cast<double>(pixels) * 8e-3 : 0;
+  const double scattered_us = p.transposed ? static_cast<double>(pixels / taps) * 8e-3 : 0;
   offer.candidates.push_back({"avx2", "indirect", 2 + (p.flops() * p.inside() / flops_per_us / filled + scattered_us) / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);

@@ -122,4 +122,13 @@ bool copies_with_padding(const Problem& p) {
          p.x[0].upsample == 1 && p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1) && !is_mostly_padding(p);
 }
 
+bool windows_lie_side_by_side(const Problem& p) {
+  for (size_t a = 0; a < p.spatial(); ++a) {
+    if (p.stride[a] != p.w[a + 2] || p.pad_begin[a] != 0 || p.pad_end[a] != 0 || p.dilation[a] != 1 ||
+        p.y[a + 2] != p.x[0].shape[a + 2] * p.stride[a])
+      return false;
+  }
+  return p.transposed;
+}
+
 }  // namespace smelt::ops::conv

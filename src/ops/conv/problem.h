@@ -63,4 +63,7 @@ Problem problem(const BoundNode& node);
 /// a window's row of taps is contiguous.
 bool copies_with_padding(const Problem& p);
 
+/// True of a transposed one each of whose results has one pixel in its sum: the window is the stride, and nothing is cut off or added.
+bool windows_lie_side_by_side(const Problem& p);
+
 }  // namespace smelt::ops::conv

@@ -5,80 +5,185 @@
 namespace smelt::SMELT_ISA {
 namespace {
 
-constexpr int64_t block = ops::integer_taps_block;
-
 /// Sums of a block of elements: two taps' elements side by side are multiplied and added at once.
-struct Sums {
-#ifdef __AVX2__
+struct Pixels {
+#if defined(__AVX512BW__)
+  static constexpr int64_t block = 32;
+  __m512i low, high;  // of each four of eight elements the first and the last
+
+  SMELT_INLINE Pixels(const int16_t* a, const int16_t* b) {
+    const __m512i x = _mm512_loadu_si512(a), y = _mm512_loadu_si512(b);
+    low = _mm512_unpacklo_epi16(x, y), high = _mm512_unpackhi_epi16(x, y);
+  }
+#elif defined(__AVX2__)
+  static constexpr int64_t block = 16;
   __m256i low, high;  // elements 0-3 and 8-11; 4-7 and 12-15
 
-  SMELT_INLINE void clear() { low = high = _mm256_setzero_si256(); }
-  SMELT_INLINE void add(const int16_t* a, const int16_t* b, int32_t pair) {
+  SMELT_INLINE Pixels(const int16_t* a, const int16_t* b) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)),
-                  y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)), w = _mm256_set1_epi32(pair);
-    low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), w));
-    high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), w));
+                  y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b));
+    low = _mm256_unpacklo_epi16(x, y), high = _mm256_unpackhi_epi16(x, y);
+  }
+#else
+  static constexpr int64_t block = 8;
+  __m128i low, high;
+
+  SMELT_INLINE Pixels(const int16_t* a, const int16_t* b) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a)),
+                  y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
+    low = _mm_unpacklo_epi16(x, y), high = _mm_unpackhi_epi16(x, y);
+  }
+#endif
+};
+
+struct Sums {
+#if defined(__AVX512BW__)
+  __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
+
+  SMELT_INLINE void add(const Pixels& p, int32_t pair) {
+    const __m512i w = _mm512_set1_epi32(pair);
+    low = _mm512_add_epi32(low, _mm512_madd_epi16(p.low, w));
+    high = _mm512_add_epi32(high, _mm512_madd_epi16(p.high, w));
+  }
+  SMELT_INLINE void store(int32_t* to) const {
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
+    _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi64(low, second, high));
+  }
+#elif defined(__AVX2__)
+  __m256i low = _mm256_setzero_si256(), high = _mm256_setzero_si256();
+
+  SMELT_INLINE void add(const Pixels& p, int32_t pair) {
+    const __m256i w = _mm256_set1_epi32(pair);
+    low = _mm256_add_epi32(low, _mm256_madd_epi16(p.low, w));
+    high = _mm256_add_epi32(high, _mm256_madd_epi16(p.high, w));
   }
   SMELT_INLINE void store(int32_t* to) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute2x128_si256(low, high, 0x20));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_permute2x128_si256(low, high, 0x31));
   }
 #else
-  __m128i sums[4];
+  __m128i low = _mm_setzero_si128(), high = _mm_setzero_si128();
 
-  SMELT_INLINE void clear() {
-    for (__m128i& s : sums) s = _mm_setzero_si128();
-  }
-  SMELT_INLINE void add(const int16_t* a, const int16_t* b, int32_t pair) {
+  SMELT_INLINE void add(const Pixels& p, int32_t pair) {
     const __m128i w = _mm_set1_epi32(pair);
-    for (int h = 0; h < 2; ++h) {
-      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + 8 * h)),
-                    y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 8 * h));
-      sums[2 * h] = _mm_add_epi32(sums[2 * h], _mm_madd_epi16(_mm_unpacklo_epi16(x, y), w));
-      sums[2 * h + 1] = _mm_add_epi32(sums[2 * h + 1], _mm_madd_epi16(_mm_unpackhi_epi16(x, y), w));
-    }
+    low = _mm_add_epi32(low, _mm_madd_epi16(p.low, w));
+    high = _mm_add_epi32(high, _mm_madd_epi16(p.high, w));
   }
   SMELT_INLINE void store(int32_t* to) const {
-    for (int i = 0; i < 4; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4 * i), sums[i]);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), low);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4), high);
   }
 #endif
 };
 
-template <int blocks>
-SMELT_INLINE void fold_blocks(const int16_t* from, const int64_t* offsets, const int32_t* pairs, int64_t count, int32_t* sums) {
-  Sums all[blocks];
-  for (Sums& s : all) s.clear();
-  for (int64_t k = 0; k < count; ++k)
-    for (int i = 0; i < blocks; ++i)
-      all[i].add(from + offsets[2 * k] + i * block, from + offsets[2 * k + 1] + i * block, pairs[k]);
-  for (int i = 0; i < blocks; ++i) all[i].store(sums + i * block);
+constexpr int64_t block = Pixels::block;
+static_assert(ops::integer_taps_block % block == 0);
+
+void store_some(const int32_t* sums, bool adds, int64_t n, int32_t* to) {
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = static_cast<int32_t>((adds ? static_cast<uint32_t>(to[i]) : 0) + static_cast<uint32_t>(sums[i]));
 }
 
-void fold(const int16_t* from, const int64_t* offsets, const int32_t* pairs, int64_t count, bool adds, int64_t n, int32_t* to) {
+/// All places of `results` results from the m-th on: what the taps read is loaded once for these.
+template <int results> void fold_results(const ops::TapSums& s, int64_t m) {
+  const int32_t* pairs[results];
+  int32_t* to[results];
+  for (int r = 0; r < results; ++r) pairs[r] = s.pairs + (m + r) * s.pairs_step, to[r] = s.to + (m + r) * s.to_step;
   int64_t o = 0;
-  for (; o + 2 * block <= n && !adds; o += 2 * block) fold_blocks<2>(from + o, offsets, pairs, count, to + o);
-  for (; o < n; o += block) {
-    int32_t sums[block];
-    fold_blocks<1>(from + o, offsets, pairs, count, sums);
-    const int64_t some = n - o < block ? n - o : block;
-    for (int64_t i = 0; i < some; ++i)
-      to[o + i] = static_cast<int32_t>((adds ? static_cast<uint32_t>(to[o + i]) : 0) + static_cast<uint32_t>(sums[i]));
+  for (; results == 1 && o + 2 * block <= s.places && !s.adds; o += 2 * block) {
+    Sums first, second;
+    for (int64_t k = 0; k < s.count; ++k) {
+      const int16_t *a = s.from + s.offsets[2 * k] + o, *b = s.from + s.offsets[2 * k + 1] + o;
+      first.add(Pixels(a, b), pairs[0][k]);
+      second.add(Pixels(a + block, b + block), pairs[0][k]);
+    }
+    first.store(to[0] + o), second.store(to[0] + o + block);
+  }
+  for (; o < s.places; o += block) {
+    Sums sums[results];
+    for (int64_t k = 0; k < s.count; ++k) {
+      const Pixels pixels(s.from + s.offsets[2 * k] + o, s.from + s.offsets[2 * k + 1] + o);
+      for (int r = 0; r < results; ++r) sums[r].add(pixels, pairs[r][k]);
+    }
+    if (o + block <= s.places && !s.adds) {
+      for (int r = 0; r < results; ++r) sums[r].store(to[r] + o);
+      continue;
+    }
+    int32_t some[block];
+    for (int r = 0; r < results; ++r) {
+      sums[r].store(some);
+      store_some(some, s.adds, s.places - o < block ? s.places - o : block, to[r] + o);
+    }
   }
 }
 
-template <class T> SMELT_INLINE void widen_of(const T* x, int64_t step, int32_t zero, int64_t n, int16_t* to) {
-  if (step == 1)
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(x[i] - zero);
-  else
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(x[i * step] - zero);
+void fold(const ops::TapSums& s) {
+  int64_t m = 0;
+  for (; m + 4 <= s.results; m += 4) fold_results<4>(s, m);
+  if (s.results - m == 3) fold_results<3>(s, m);
+  if (s.results - m == 2) fold_results<2>(s, m);
+  if (s.results - m == 1) fold_results<1>(s, m);
 }
 
-void widen(const uint8_t* x, int64_t step, bool is_signed, int32_t zero, int64_t n, int16_t* to) {
-  if (is_signed)
-    widen_of(reinterpret_cast<const int8_t*>(x), step, zero, n, to);
-  else
-    widen_of(x, step, zero, n, to);
+/// From one row to the next, in x and in what is written.
+class RowWalk {
+ public:
+  explicit RowWalk(const ops::WidenedRows& w) : w_(w), remainder_(w.first_row % w.stride_y), place_(w.first_row / w.stride_y) {}
+  const uint8_t* x() const { return x_; }
+  int16_t* to() const { return w_.to + remainder_ * w_.stride_x * w_.plane + place_ * w_.pitch; }
+  void next() {
+    x_ += w_.x_row;
+    if (++remainder_ == w_.stride_y) remainder_ = 0, ++place_;
+  }
+
+ private:
+  const ops::WidenedRows& w_;
+  const uint8_t* x_ = w_.x;
+  int64_t remainder_, place_;
+};
+
+/// Short rows, element by element.
+template <class T> void widen_short(const ops::WidenedRows& w) {
+  RowWalk row(w);
+  const int64_t first_remainder = w.first_column % w.stride_x, first_place = w.first_column / w.stride_x;
+  for (int64_t r = 0; r < w.rows; ++r, row.next()) {
+    const T* x = reinterpret_cast<const T*>(row.x());
+    int16_t* to = row.to() + first_place;
+    for (int64_t i = 0, remainder = first_remainder; i < w.columns; ++i) {
+      to[remainder * w.plane] = static_cast<int16_t>(x[i * w.x_column] - w.zero);
+      if (++remainder == w.stride_x) remainder = 0, ++to;
+    }
+  }
 }
+
+/// Each remainder's elements lie `step` bytes apart; 0: as far as w says. Two or three apart they go through registers.
+template <class T, int step> void widen_long(const ops::WidenedRows& w) {
+  const int64_t every = step == 0 ? w.stride_x * w.x_column : step;
+  const auto zero = static_cast<int16_t>(w.zero);
+  for (int64_t p = 0; p < w.stride_x; ++p) {
+    const int64_t first = ((p - w.first_column) % w.stride_x + w.stride_x) % w.stride_x;  // element of a row
+    const int64_t n = (w.columns - first + w.stride_x - 1) / w.stride_x, place = (w.first_column + first) / w.stride_x;
+    RowWalk row(w);
+    for (int64_t r = 0; r < w.rows; ++r, row.next()) {
+      const T* __restrict from = reinterpret_cast<const T*>(row.x()) + first * w.x_column;
+      int16_t* __restrict to = row.to() + p * w.plane + place;
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(from[i * every] - zero);
+    }
+  }
+}
+
+template <class T> void widen_of(const ops::WidenedRows& w) {
+  constexpr int64_t short_row = 24;
+  const int64_t every = w.stride_x * w.x_column;
+  if (every != 1 && w.columns < short_row) return widen_short<T>(w);
+  if (every == 1) return widen_long<T, 1>(w);
+  if (every == 2) return widen_long<T, 2>(w);
+  if (every == 3) return widen_long<T, 3>(w);
+  return widen_long<T, 0>(w);
+}
+
+void widen(const ops::WidenedRows& w) { w.is_signed ? widen_of<int8_t>(w) : widen_of<uint8_t>(w); }
 
 }  // namespace
 

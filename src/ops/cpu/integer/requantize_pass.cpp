@@ -5,6 +5,7 @@
 
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/program.h"
+#include "ops/cpu/short_lines.h"
 
 namespace smelt::ops::integer {
 namespace {
@@ -148,7 +149,44 @@ std::shared_ptr<const RequantizePass> RequantizePass::match(const BoundNode& nod
   pass->multipliers_ = pass->scales_;
   for (float& m : pass->multipliers_) m *= row.inverse;
   row.multipliers = pass->multipliers_.data();
+  pass->repeat_for_few_columns(node.outputs[0].shape[column_axis]);
   return pass;
+}
+
+void RequantizePass::repeat_for_few_columns(int64_t columns) {
+  columns_ = columns;
+  if (columns >= few_columns) return;
+  const auto all = static_cast<size_t>(columns * rows_as_one);
+  for (std::vector<float>* v : {&scales_, &addends_, &multipliers_}) {
+    if (v->empty()) continue;
+    v->resize(all + igemm::tile_columns);
+    for (size_t i = static_cast<size_t>(columns); i < all; ++i) (*v)[i] = (*v)[i - static_cast<size_t>(columns)];
+    std::fill(v->begin() + static_cast<std::ptrdiff_t>(all), v->end(), 0.0f);
+  }
+  row_.scales = scales_.data(), row_.multipliers = multipliers_.data();
+  if (row_.addends) row_.addends = addends_.data();
+}
+
+void RequantizePass::run_few_columns(const igemm::Sums& s, const int32_t* start, uint8_t* y, const uint8_t* residual) const {
+  constexpr int64_t most = few_columns * rows_as_one + igemm::tile_columns;
+  std::array<int32_t, most> starts, dense;
+  const int64_t rows_here = std::min(s.rows, rows_as_one);
+  if (start) {
+    for (int64_t r = 0; r < rows_here; ++r) std::copy_n(start, columns_, starts.data() + r * columns_);
+  }
+  const RowFunctions& rows = avx2::integer_rows();
+  const auto* sums = reinterpret_cast<const int32_t*>(s.sums);
+  for (int64_t row = 0; row < s.rows; row += rows_as_one) {
+    const int64_t count = std::min(rows_as_one, s.rows - row), at = (s.row + row) * columns_;
+    const int32_t* from = sums + row * s.stride;
+    if (s.stride != columns_) {
+      copy_lines(dense.data(), from, count, columns_ * 4, columns_ * 4, s.stride * 4);
+      std::fill_n(dense.data() + count * columns_, igemm::tile_columns, 0);
+      from = dense.data();
+    }
+    rows.requantize(row_, {from, start ? starts.data() : nullptr, 1, 0, count * columns_, residual ? residual + at : nullptr,
+                           y + at, 0, 0, 0});
+  }
 }
 
 void RequantizePass::run(const igemm::Sums& s, const int32_t* start, int64_t first_column, const igemm::RowMap& output_rows,
@@ -159,6 +197,10 @@ void RequantizePass::run(const igemm::Sums& s, const int32_t* start, int64_t fir
   const uint8_t* residual =
       residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b.inputs[static_cast<size_t>(residual_)]) + column;
   if (start) start += s.column;
+  const auto is_dense = [&](const igemm::RowMap& rows) { return rows.linear() && rows.step() == columns_; };
+  if (columns_ < few_columns && s.columns == columns_ && s.rows > 1 && is_dense(output_rows) &&
+      (!residual || is_dense(residual_rows_)))
+    return run_few_columns(s, start, y, residual);
   SumRows all{reinterpret_cast<const int32_t*>(s.sums), start, s.rows, column, s.columns, residual, y, s.stride, 0, 0};
   if (output_rows.linear() && (!residual || residual_rows_.linear())) {
     all.to_step = output_rows.step();

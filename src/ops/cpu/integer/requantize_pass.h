@@ -33,8 +33,14 @@ class RequantizePass {
  private:
   class Matcher;
   RequantizePass() = default;
+  void repeat_for_few_columns(int64_t columns);
+  void run_few_columns(const igemm::Sums& sums, const int32_t* start, uint8_t* y, const uint8_t* residual) const;
 
-  std::vector<float> scales_, addends_, multipliers_;  // a whole number of panels
+  /// Rows of fewer columns than this are taken as one, so many of them: a row costs more than its elements.
+  static constexpr int64_t few_columns = 24, rows_as_one = 32;
+
+  std::vector<float> scales_, addends_, multipliers_;  // a whole number of panels; of few columns, of so many rows
+  int64_t columns_ = 0;                                // of the output
   std::array<uint8_t, 256> table_{};
   Requantization row_;
   int residual_ = -1;  // input; -1: none

@@ -90,6 +90,10 @@ class ArgKernel final : public LineKernel<ArgKernel> {
     line_simd().arg_columns(lines().element, x(b, column(outer, first)), lines().view.inner, n, extent(), rule_,
                             static_cast<int64_t*>(b.outputs[0]) + outer * lines().view.inner + first);
   }
+  void tensors(const Buffers& b, int64_t outer, int64_t n, char*) const {
+    line_simd().arg_tensors(lines().element, x(b, column(outer, 0)), lines().view.inner, extent(), n, rule_,
+                            static_cast<int64_t*>(b.outputs[0]) + outer * lines().view.inner);
+  }
 
  private:
   ArgRule rule_;

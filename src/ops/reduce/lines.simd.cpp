@@ -24,11 +24,21 @@ template <class E> void arg_columns_of(const E* x, int64_t step, int64_t columns
     (rule.last ? arg_columns<E, false, true> : arg_columns<E, false, false>)(x, step, columns, n, y);
 }
 
+template <class E> void arg_tensors_of(const E* x, int64_t columns, int64_t n, int64_t outers, ArgRule rule, int64_t* y) {
+  if (rule.largest)
+    (rule.last ? arg_tensors<E, true, true> : arg_tensors<E, true, false>)(x, columns, n, outers, y);
+  else
+    (rule.last ? arg_tensors<E, false, true> : arg_tensors<E, false, false>)(x, columns, n, outers, y);
+}
+
 void any_arg_rows(LineElement e, const void* x, int64_t rows, int64_t n, ArgRule rule, int64_t* y) {
   with_element(e, [&]<class E>(const E*) { arg_rows_of(static_cast<const E*>(x), rows, n, rule, y); });
 }
 void any_arg_columns(LineElement e, const void* x, int64_t step, int64_t columns, int64_t n, ArgRule rule, int64_t* y) {
   with_element(e, [&]<class E>(const E*) { arg_columns_of(static_cast<const E*>(x), step, columns, n, rule, y); });
+}
+void any_arg_tensors(LineElement e, const void* x, int64_t columns, int64_t n, int64_t outers, ArgRule rule, int64_t* y) {
+  with_element(e, [&]<class E>(const E*) { arg_tensors_of(static_cast<const E*>(x), columns, n, outers, rule, y); });
 }
 int64_t any_next_before(LineElement e, const void* x, int64_t from, int64_t n, int64_t worst, bool largest) {
   return with_element(e, [&]<class E>(const E*) {
@@ -249,8 +259,8 @@ void any_scan_tensors(LineElement e, const void* x, void* y, int64_t columns, in
 }  // namespace
 
 const ops::LineSimd& line_simd() {
-  static constexpr ops::LineSimd table = {any_arg_rows,     any_arg_columns, any_scan_rows,  any_scan_columns,
-                                          any_scan_tensors, any_next_before, any_top_columns};
+  static constexpr ops::LineSimd table = {any_arg_rows,     any_arg_columns,  any_arg_tensors, any_scan_rows,
+                                          any_scan_columns, any_scan_tensors, any_next_before, any_top_columns};
   return table;
 }
 

@@ -279,11 +279,17 @@ TEST(LineTactics, find_extremes_of_short_rows_and_of_few_columns) {
           const std::map<std::string, Attribute> rule = {{"axis", int64_t{1}}, {"select_last_index", last}};
           agrees(trial(op, type, {131, length}, rule), 0);
           agrees(trial(op, type, {1 + length % 3, 40, length}, rule), 0);
+          agrees(trial(op, type, {67, length, 1 + length % 9}, rule), 0);
           if (!is_float(type)) continue;
           Trial nan = trial(op, DType::f32, {70, length}, rule);
           for (int64_t i = 0; i < 70; i += 3)
             nan.inputs[0].data<float>()[i * length + i % length] = std::numeric_limits<float>::quiet_NaN();
           agrees(std::move(nan), 0);
+          Trial columns = trial(op, DType::f32, {70, length, 3}, rule);
+          for (int64_t i = 0; i < 210; i += 4)
+            columns.inputs[0].data<float>()[i / 3 * length * 3 + i % length * 3 + i % 3] =
+                std::numeric_limits<float>::quiet_NaN();
+          agrees(std::move(columns), 0);
         }
 }
 

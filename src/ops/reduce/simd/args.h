@@ -107,22 +107,33 @@ template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E
   return across<Place>(found, nearer)[0];
 }
 
-/// Rows of few elements become columns, so that a register holds one element of as many rows, without moves between lanes.
-template <class E, bool largest, bool last, int64_t few> void arg_short_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
+/// Few elements in few columns, of many tensors: all columns of some tensors lie side by side, so that a register holds one element of as
+/// many, without moves between lanes.
+constexpr int64_t few_elements = 16;
+template <class E, bool largest, bool last>
+void arg_short_columns(const E* x, int64_t columns, int64_t n, int64_t outers, int64_t* y) {
   constexpr int64_t most = 64;
-  E turned[few * most];
-  for (; rows > 0; rows -= most, x += most * n, y += most) {
-    const int64_t some = rows < most ? rows : most;
-    for (int64_t r = 0; r < some; ++r)
-      for (int64_t k = 0; k < n; ++k) turned[k * most + r] = x[r * n + k];
-    arg_columns<E, largest, last>(turned, most, some, n, y);
+  E turned[few_elements * most];
+  const int64_t at_once = most / columns;
+  for (; outers > 0; outers -= at_once, x += at_once * n * columns, y += at_once * columns) {
+    const int64_t some = outers < at_once ? outers : at_once;
+    const E* from = x;
+    for (int64_t o = 0; o < some; ++o)
+      for (int64_t k = 0; k < n; ++k)
+        for (int64_t c = 0; c < columns; ++c) turned[k * most + o * columns + c] = *from++;
+    arg_columns<E, largest, last>(turned, most, some * columns, n, y);
   }
 }
 
 template <class E, bool largest, bool last> void arg_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
-  constexpr int64_t few = 16;
-  if (n <= few && rows > 1) return arg_short_rows<E, largest, last, few>(x, rows, n, y);
+  if (n <= few_elements && rows > 1) return arg_short_columns<E, largest, last>(x, 1, n, rows, y);
   for (int64_t r = 0; r < rows; ++r) y[r] = arg_row<E, largest, last>(x + r * n, n);
+}
+
+template <class E, bool largest, bool last> void arg_tensors(const E* x, int64_t columns, int64_t n, int64_t outers, int64_t* y) {
+  if (n <= few_elements && columns < width<ComparedAs<E>> && outers > 1)
+    return arg_short_columns<E, largest, last>(x, columns, n, outers, y);
+  for (int64_t o = 0; o < outers; ++o) arg_columns<E, largest, last>(x + o * n * columns, columns, columns, n, y + o * columns);
 }
 
 template <class E, bool largest> int64_t next_before(const E* x, int64_t from, int64_t n, int64_t worst) {

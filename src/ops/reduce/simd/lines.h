@@ -20,6 +20,8 @@ struct LineSimd {
   void (*arg_rows)(LineElement e, const void* x, int64_t rows, int64_t n, ArgRule rule, int64_t* y);
   /// y[c]: where the extreme of column c stands; its elements are `step` apart, the columns side by side.
   void (*arg_columns)(LineElement e, const void* x, int64_t step, int64_t columns, int64_t n, ArgRule rule, int64_t* y);
+  /// The same of whole tensors [outers, n, columns].
+  void (*arg_tensors)(LineElement e, const void* x, int64_t columns, int64_t n, int64_t outers, ArgRule rule, int64_t* y);
   /// Running totals of rows that lie one behind the other. Floating-point totals in double; integers wrap.
   void (*scan_rows)(LineElement e, const void* x, void* y, int64_t rows, int64_t n, ScanRule rule);
   /// The same of at most scan_columns_most columns side by side, whose elements are `step` apart.

@@ -57,6 +57,18 @@ TEST(WideProduct, agrees_with_the_reference_for_every_type_and_shape) {
       }
 }
 
+/// Around the rows, registers and depths that kernels take at once.
+TEST(WideProduct, agrees_at_every_width_and_small_depth) {
+  for (DType type : {DType::f64, DType::i32, DType::i64})
+    for (int64_t m : {1, 4, 5, 9, 14})
+      for (int64_t n = 1; n <= 35; ++n)
+        for (int64_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13}) {
+          Trial t = product(type, {m, k}, {k, n}, false);
+          t.result(type, {m, n});
+          EXPECT_THAT(check(t, tolerance(type), 1), ElementsAre("cpu")) << name(type) << m << "x" << k << "x" << n;
+        }
+}
+
 TEST(WideProduct, takes_a_gemm_of_every_transpose_with_its_addend) {
   for (DType type : types)
     for (int64_t trans_a : {0, 1})

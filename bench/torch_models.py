@@ -27,7 +27,7 @@ from torch_modules.weights import shape_of, tensor
 
 REPLAYS, SAMPLES = 20, 30
 PEERS = ("wall", "graph", "default", "compile")
-MODELS = (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16")
+MODELS = (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16", "whisper_enc.fp16")
 
 
 def load(name, folder, device="cpu", dtype=None):

@@ -11,7 +11,7 @@ import torch
 
 from torch_modules.diffusion import DiTXL2, SD15UNet
 from torch_modules.images import Detector, MobileNetV3Large, ResNet50, UNet
-from torch_modules.transformers import Bert, Llama7bDecode, LlamaGPT, ViTB16
+from torch_modules.transformers import Bert, Llama7bDecode, LlamaGPT, ViTB16, WhisperEncoder
 from torch_modules.weights import weights_of
 
 
@@ -30,6 +30,7 @@ ARCHITECTURES = {
     "detector": Architecture(Detector, channels_last=True),
     "vit_b_16": Architecture(ViTB16, {"expand": "class_token", "encoder.pos_embedding": "encoder.pos_embedding"}),
     "bert_base": Architecture(Bert, {"expand": "embeddings.token_types", "slice_1": "embeddings.positions"}, prefix="m."),
+    "whisper_enc": Architecture(WhisperEncoder, {"arange": "positions"}, prefix="m.encoder."),
     "llama_gpt": Architecture(LlamaGPT, {"mul": "angles"}),
     "dit_xl_2": Architecture(DiTXL2),
     "sd15_unet": Architecture(SD15UNet, {"exp": "frequencies"}, channels_last=True),

@@ -106,6 +106,44 @@ class Bert(nn.Module):
         return self.encoder["layer"](self.embeddings(ids))
 
 
+class WhisperAttention(nn.Module):
+    def __init__(self, width, n):
+        super().__init__()
+        self.n = n
+        self.q_proj, self.v_proj, self.out_proj = (nn.Linear(width, width) for _ in range(3))
+        self.k_proj = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        return self.out_proj(attend(*(heads(p(x), self.n) for p in (self.q_proj, self.k_proj, self.v_proj))))
+
+
+class WhisperLayer(nn.Module):
+    def __init__(self, width, n):
+        super().__init__()
+        self.self_attn, self.self_attn_layer_norm = WhisperAttention(width, n), nn.LayerNorm(width)
+        self.fc1, self.fc2, self.final_layer_norm = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = x + self.self_attn(self.self_attn_layer_norm(x))
+        x = x + self.fc2(F.gelu(self.fc1(self.final_layer_norm(x))))
+        return x.clamp(-64504, 64504) if x.dtype == torch.float16 else x
+
+
+class WhisperEncoder(nn.Module):
+    def __init__(self, width=384, n=6, depth=4, mels=80, frames=1500):
+        super().__init__()
+        self.conv1 = nn.Conv1d(mels, width, 3, padding=1, bias=False)
+        self.conv2 = nn.Conv1d(width, width, 3, stride=2, padding=1, bias=False)
+        self.embed_positions = nn.Embedding(frames, width)
+        self.layers = nn.Sequential(*(WhisperLayer(width, n) for _ in range(depth)))
+        self.layer_norm = nn.LayerNorm(width)
+        self.register_buffer("positions", torch.empty(frames, dtype=torch.int64))
+
+    def forward(self, x):
+        x = F.gelu(self.conv2(F.gelu(self.conv1(x)))).transpose(1, 2)
+        return self.layer_norm(self.layers(x + self.embed_positions(self.positions)))
+
+
 class RmsNorm(nn.Module):
     """Spelled as it was exported."""
 

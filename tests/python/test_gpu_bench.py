@@ -26,7 +26,7 @@ def graph(name):
     return onnx.load(shared.MODELS / f"{name}.onnx", load_external_data=False)
 
 
-@pytest.mark.parametrize("name", (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16"))
+@pytest.mark.parametrize("name", (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16", "whisper_enc.fp16"))
 def test_every_weight_of_the_graph_has_one_place_in_the_module(name, modules):
     assert name in modules.MODELS
     modules.build(name, graph(name), modules.shape_of)

@@ -99,7 +99,7 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
       if constexpr (places > 1) from = x + (first[i] + within + g.taps[segment][steps[i] + tap].offset);
       // Copies whose lines are a multiple of eight apart lie alike among the permuted vectors.
       const u32 here = Copies::step % 8 == 0 ? to + i * Copies::step * line_bytes : shared + at(i);
-      if constexpr (C.filled) copy_async<C.copy>(here, reads ? from : static_cast<const char*>(g.outside) + (C.scaled ? segment * 16 : 0), true);
+      if constexpr (C.filled) copy_async<C.copy>(here, reads ? from : static_cast<const char*>(g.outside) + ((C.scaled ? segment * walked_outside : 0) + threadIdx.x % walked_outside) * 16, true);
       else copy_async<C.copy>(here, from, reads);
     }
     if constexpr (taps > 1) {

@@ -6,6 +6,9 @@
 
 namespace smelt::kernels {
 
+/// How often what is read outside of an image lies in memory: all threads of all blocks reading the same 16 bytes wait for one slice of L2.
+constexpr int walked_outside = 256;
+
 /// Channels of a block, where images lie in blocks.
 constexpr int walked_block = 32;
 
@@ -52,7 +55,7 @@ static_assert(sizeof(WalkedScale) == 8);
 /// the first of its upsampled ones, then those of the others (walked_place).
 template <class T, class Sum, int Segments, int Taps> struct WalkedArgs {
   const void* w;                // (tile of N, tile of K, TileN, line) bytes as a stage has them
-  const void* outside;          // (segment) of 16 bytes
+  const void* outside;          // (segment, walked_outside) of 16 bytes
   const WalkedScale* scales;    // (segment, N), where segments are scaled
   Sum* partial;                 // (tile, split, four sums, thread) of them, where K is split
   u32* arrived;                 // (tile), 0 between launches

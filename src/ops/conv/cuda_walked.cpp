@@ -101,8 +101,10 @@ class WalkedKernel final : public CompiledKernel {
     if (p.filled) {
       const Shape zeros(p.zeros.begin(), p.zeros.end());
       outside_ = r.gpu->weights->packed(r.gpu->device, w, Key("conv:outside").field(zeros).text(), [&] {
-        Tensor lines = Tensor::empty(DType::u8, {16 * std::ssize(zeros)});
-        for (size_t i = 0; i < zeros.size(); ++i) std::memset(static_cast<char*>(lines.raw()) + 16 * i, p.zeros[i], 16);
+        constexpr int64_t of_segment = 16 * kernels::walked_outside;
+        Tensor lines = Tensor::empty(DType::u8, {of_segment * std::ssize(zeros)});
+        for (size_t i = 0; i < zeros.size(); ++i)
+          std::memset(static_cast<char*>(lines.raw()) + of_segment * static_cast<int64_t>(i), p.zeros[i], of_segment);
         return lines;
       });
       set<&Args::outside>(reinterpret_cast<const void*>(outside_->address()));

@@ -76,7 +76,7 @@ void gemm_tiles(const std::string& epilogue, const std::string& wanted, const st
   for (const auto& [m, n, k] : problems) {
     const Product product({m, n, k}, ProductKind::parse(epilogue));
     const auto found = ops::matmul::cuda_problem(product.node());
-    std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(*found, *gpu());
+    std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::product_configs(*found, *gpu());
     for (const auto& c : ops::matmul::streamed_configs(*found, *gpu())) configs.push_back(c);
     std::erase_if(configs, [&](const auto& c) { return !std::regex_search(c.print(), std::regex(wanted)); });
     std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
@@ -214,7 +214,7 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
   const Product product({m, n, k}, ProductKind{type, epilogue});
   const auto found = ops::matmul::cuda_problem(product.node());
   const ops::matmul::CudaProblem& p = *found;
-  std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(p, *gpu());
+  std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::product_configs(p, *gpu());
   const double guess = ops::matmul::cuda_estimate_us(p, configs.at(0), *gpu());
   for (const auto& c : ops::matmul::streamed_configs(p, *gpu())) configs.push_back(c);
   std::erase_if(configs, [&](const auto& c) { return ops::matmul::cuda_estimate_us(p, c, *gpu()) > 2 * guess; });

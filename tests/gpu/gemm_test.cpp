@@ -102,12 +102,12 @@ TEST_P(GpuGemmTiles, on_extents_that_they_do_not_divide) {
   const auto found = matmul::cuda_problem(wide.bound);
   std::set<std::string> seen;
   int split = 0;
-  const auto configs = matmul::cuda_configs(*found, *gpu);
+  const auto configs = matmul::product_configs(*found, *gpu);
   ASSERT_TRUE(configs) << configs.refusal().text;
   for (CudaConfig c : *configs) {
     c.splits = 1;
     if (!seen.insert(c.print()).second) continue;  // each tile once
-    c.splits = ++split % 3 == 0 ? 3 : 1;
+    c.splits = !c.persistent && ++split % 3 == 0 ? 3 : 1;
     const int64_t m = c.tile_m + 24, n = c.tile_n + 40, k = 2 * c.stages * c.tile_k + 24;
     expect_config(c,
                   {.type = type,
@@ -256,6 +256,22 @@ TEST(GpuGemm, splits_give_the_same_bits_whichever_block_comes_last) {
   }
 }
 
+/// More tiles than blocks run at once, of fewer steps of K than the ring has stages, of one and of several times as many.
+TEST(GpuGemm, persistent_blocks_go_from_tile_to_tile) {
+  CudaConfig c{CudaConfig::Unit::tensor, 128, 256, 64, 2, 4, 3, true, 1};
+  c.ring = 4, c.persistent = true;
+  const std::string program =
+      "(in0:f32, in1:f16, in2:f16) { %3 = cast(in1):f32; %4 = add(in0, %3):f32; %5 = cast(in2):f32; %6 = add(%4, %5):f32; %7 = "
+      "relu(%6):f32; %8 = cast(%7):f16; return %8 }";
+  const int64_t rows = test_gpu()->info.multiprocessors / 8 + 2, m = 128 * rows - 100, n = 256 * 8 - 216;
+  for (const int64_t k : {40, 104, 520})
+    expect_config(c, {.a = {m, k},
+                      .b = {k, n},
+                      .program = program,
+                      .operands = {random_tensor(DType::f16, {n}, 4), random_tensor(DType::f16, {m, n}, 5)}});
+  expect_config(c, {.type = DType::bf16, .a = {3, 5 * 128 * 5, 72}, .b = {3, 484, 72}, .trans_b = true});
+}
+
 TEST(GpuGemm, streams_share_the_last_tiles_by_steps_of_k_and_give_the_same_bits) {
   // Tiles of 16 x 64 and 64 x 64, some with a block each or none; streams of whole tiles, of parts of two, of a step each.
   const CudaConfig narrow{CudaConfig::Unit::tensor, 16, 64, 64, 1, 4, 4, false, 1},
@@ -328,7 +344,7 @@ TEST(GpuGemm, deep_sums_in_float_are_no_chain_of_additions) {
   const auto found = matmul::cuda_problem(t.bound);
   const auto& p = *found;
   std::set<std::string> seen;
-  const auto configs = matmul::cuda_configs(p, *test_gpu());
+  const auto configs = matmul::product_configs(p, *test_gpu());
   ASSERT_TRUE(configs) << configs.refusal().text;
   for (CudaConfig c : *configs) {
     for (c.splits = 1; c.splits <= 4; c.splits += 3) {

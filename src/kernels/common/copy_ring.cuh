@@ -62,6 +62,12 @@ template <class Stage> struct CopyRing : Stage {
     this->issued();
     copy_async_commit();
   }
+  /// The stage of tile t + Stages - 1, for copies that are issued part by part; after the last of them issued_ahead().
+  __device__ __forceinline__ auto filling() const { return this->name(this->writing); }
+  __device__ __forceinline__ void issued_ahead() {
+    this->issued();
+    copy_async_commit();
+  }
   __device__ __forceinline__ auto current() const { return this->name(this->reading); }
   __device__ __forceinline__ auto next() const { return this->name(this->after(this->reading)); }
   static __device__ __forceinline__ void drain() {

@@ -13,6 +13,37 @@ template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<
   return *reinterpret_cast<const Vector<T, 4>*>(&x);
 }
 
+/// Issues the copies of the first Tile::stages - 1 stages, and waits for the first of them. left(to), right(to): issue the copies of
+/// the next tile along K of either operand to an address in shared memory; beyond the last tile these bring zeros.
+template <class Tile, class Ring, class Left, class Right>
+__device__ __forceinline__ void fill_stages(char* shared, Ring& ring, Left&& left, Right&& right) {
+  const u32 first = shared_address(shared);
+#pragma unroll
+  for (int s = 0; s < Tile::stages - 1; ++s) {
+    left(first + s * Tile::stage_bytes);
+    right(first + s * Tile::stage_bytes + Tile::CopyA::tile_bytes);
+    copy_async_commit();
+  }
+  ring.wait();
+}
+
+/// sums += the products of the next `count` stages of a WovenTile, whose first fragments are loaded.
+template <class Tile, class Ring, class Left, class Right>
+__device__ __forceinline__ void multiply_stages(Tile& sums, char* shared, Ring& ring, int count, Left&& left, Right&& right) {
+#pragma unroll 1
+  for (int t = 0; t < count; ++t) {
+    const u32 filling = shared_address(shared) + ring.filling();
+    sums.multiply_woven(
+        shared + ring.current(), shared + ring.next(), [&] { left(filling); },
+        [&] {
+          right(filling + Tile::CopyA::tile_bytes);
+          ring.issued_ahead();
+        },
+        [&] { ring.wait(); });
+    ring.advance();
+  }
+}
+
 /// sums += the products of `k_tiles` tiles along K. issue(a, b, t) issues the copies of tile t of both operands to the addresses
 /// a and b in shared memory; it is called once for each t, in order, Tile::stages - 1 tiles before tile t is multiplied. added(t) is
 /// called when it has been. `shared` is free afterwards.

@@ -26,14 +26,6 @@ int64_t element(const GpuRequest& r) { return bytes(r.problem.input, 1); }
 int64_t line(const GpuRequest& r) { return kernels::stem_line(static_cast<int>(r.problem.w[3]), static_cast<int>(element(r))); }
 int64_t steps(const GpuRequest& r) { return r.problem.w[2] * (line(r) / 32); }  // of K
 
-/// A bit for each operand that has one value a column.
-uint32_t by_column(const CudaEpilogue& e) {
-  uint32_t bits = 0;
-  for (size_t i = 0; i < e.operands().size(); ++i)
-    if (!e.varies_by_row(1 + i)) bits |= uint32_t{1} << i;
-  return bits;
-}
-
 int64_t weights_bytes(const GpuRequest& r, const StemTile& t) { return steps(r) * (t.columns / 16) * 512; }
 
 /// Rows and columns of the pixels that lie under a rectangle of windows.

@@ -18,6 +18,7 @@
 #include "ops/conv/cuda_walked_problem.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
+#include "ops/cuda/epilogue_width.h"
 #include "ops/cuda/source.h"
 
 namespace smelt::ops::conv {
@@ -41,14 +42,6 @@ matmul::CudaProblem product_of(const GpuRequest& r, const WalkedProblem& p, cons
 std::vector<matmul::CudaConfig> narrow_tiles(const WalkedProblem& p) {
   if (p.m > 32) return {};
   return {{.tile_m = 128, .tile_n = p.m <= 16 ? 16 : 32, .tile_k = 64 / p.element, .warps_m = 4, .warps_n = 1, .stages = 4}};
-}
-
-/// A bit for each operand that has one value a column.
-uint32_t by_column(const CudaEpilogue& e) {
-  uint32_t bits = 0;
-  for (size_t i = 0; i < e.operands().size(); ++i)
-    if (!e.varies_by_row(1 + i)) bits |= uint32_t{1} << i;
-  return bits;
 }
 
 std::string source(const WalkedProblem& p, const WalkedTile& t, const CudaEpilogue& epilogue) {

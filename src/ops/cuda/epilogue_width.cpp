@@ -30,4 +30,11 @@ int64_t columns_of_lane(const CudaEpilogue& epilogue, int64_t most) {
   return found;
 }
 
+uint32_t by_column(const CudaEpilogue& epilogue) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < epilogue.operands().size(); ++i)
+    if (!epilogue.varies_by_row(1 + i)) bits |= uint32_t{1} << i;
+  return bits;
+}
+
 }  // namespace smelt::ops

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "base/number.h"
 
@@ -17,6 +18,8 @@ using Unit = CudaConfig::Unit;
 struct Shape4 {
   int64_t m, n, k_bytes, warps_m, warps_n, stages;
   bool ahead = false;
+  int64_t ring = 0;
+  bool persistent = false;
 };
 constexpr Shape4 tensor_shapes[] = {
     {256, 128, 64, 4, 2, 3, true}, {128, 256, 64, 2, 4, 3, true},  {256, 64, 64, 4, 1, 4},        {64, 256, 64, 1, 4, 4},
@@ -25,6 +28,11 @@ constexpr Shape4 tensor_shapes[] = {
     {64, 128, 64, 2, 2, 4},        {64, 128, 128, 2, 2, 3},        {64, 128, 128, 2, 2, 3, true}, {64, 64, 128, 2, 2, 4},
     {64, 64, 128, 2, 2, 4, true},  {64, 64, 64, 2, 2, 4},          {32, 128, 128, 1, 4, 4},       {32, 64, 128, 2, 2, 5},
     {16, 128, 128, 1, 4, 4},       {16, 64, 128, 1, 4, 6},         {16, 64, 128, 1, 4, 3},        {64, 32, 128, 4, 1, 4},
+};
+// Woven ones, of 16-bit operands and bytes.
+constexpr Shape4 woven_shapes[] = {
+    {128, 256, 128, 2, 4, 4, true, 4},       {128, 256, 128, 2, 4, 3, true, 4, true}, {256, 128, 128, 4, 2, 4, true, 4},
+    {256, 128, 128, 4, 2, 3, true, 4, true}, {128, 256, 64, 2, 4, 4, true, 2},
 };
 constexpr Shape4 fma_shapes[] = {
     {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
@@ -90,13 +98,32 @@ void rank(const CudaProblem& p, const Gpu& gpu, std::vector<CudaConfig>& configs
   for (auto& [us, c] : ranked) configs.push_back(c);
 }
 
+/// What of these shapes can run, with every split of k.
+void add(const CudaProblem& p, const Gpu& gpu, Unit unit, std::span<const Shape4> shapes, std::vector<CudaConfig>& found) {
+  const int64_t element = bytes(p.type, 1);
+  for (const Shape4& s : shapes) {
+    CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, s.ahead, 1};
+    c.ring = s.ring, c.persistent = s.persistent;
+    while (c.stages > 2 && c.shared_bytes(element) > gpu.info.shared_per_block) --c.stages;
+    if (!runs(p, c, gpu)) continue;
+    for (const int64_t f : c.persistent ? std::vector<int64_t>{1} : splits(p, c, gpu)) {
+      c.splits = f;
+      found.push_back(c);
+    }
+  }
+}
+
 }  // namespace
 
 int64_t CudaConfig::shared_bytes(int64_t element) const {
   const int64_t ring = stages * (tile_m + tile_n) * tile_k * element;
   const int64_t exchange =
       unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;  // TensorTile::exchange_bytes
-  return std::max(ring, exchange);
+  return persistent ? ring + exchange : std::max(ring, exchange);
+}
+
+int64_t CudaConfig::blocks_at_once(int64_t element, const device::cuda::DeviceInfo& info) const {
+  return matmul::blocks_at_once(*this, element, info);
 }
 
 int64_t CudaConfig::tiles(const CudaProblem& p) const { return divide_up(p.m, tile_m) * divide_up(p.n, tile_n) * p.batches(); }
@@ -106,7 +133,10 @@ std::string CudaConfig::print() const {
                      unit == Unit::fma    ? "fma "
                      : unit == Unit::tf32 ? "tf32 "
                                           : "",
-                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, ahead ? "a" : "",
+                     tile_m, tile_n, tile_k, warps_m, warps_n, stages,
+                     ring > 0 ? fmt::format("w{}{}", ring, persistent ? "p" : "")
+                     : ahead  ? "a"
+                              : "",
                      streams > 0 ? fmt::format("stream {}:{}", streamed, streams) : fmt::format("k{}", splits));
 }
 
@@ -146,25 +176,25 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
 Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gpu) {
   const int64_t element = bytes(p.type, 1);
   std::vector<CudaConfig> found;
-  const auto add = [&](Unit unit, const auto& shapes) {
-    for (const Shape4& s : shapes) {
-      CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, s.ahead, 1};
-      while (c.stages > 2 && c.shared_bytes(element) > gpu.info.shared_per_block) --c.stages;
-      if (!runs(p, c, gpu)) continue;
-      for (const int64_t f : splits(p, c, gpu)) {
-        c.splits = f;
-        found.push_back(c);
-      }
-    }
-  };
   const bool ampere = gpu.info.major >= 8;
-  if (p.type == DType::f16 || element == 1 || (p.type == DType::bf16 && ampere)) add(Unit::tensor, tensor_shapes);
-  if (p.type == DType::f32 && gpu.tf32 && ampere) add(Unit::tf32, tensor_shapes);
-  if (found.empty()) add(Unit::fma, fma_shapes);
+  if (p.type == DType::f16 || element == 1 || (p.type == DType::bf16 && ampere)) add(p, gpu, Unit::tensor, tensor_shapes, found);
+  if (p.type == DType::f32 && gpu.tf32 && ampere) add(p, gpu, Unit::tf32, tensor_shapes, found);
+  if (found.empty()) add(p, gpu, Unit::fma, fma_shapes, found);
   if (found.empty())
     return refuse(Reason::wrong_machine, "no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
   rank(p, gpu, found);
   return found;
+}
+
+Result<std::vector<CudaConfig>> product_configs(const CudaProblem& p, const Gpu& gpu) {
+  Result<std::vector<CudaConfig>> others = cuda_configs(p, gpu);
+  if (!others) return others;
+  std::vector<CudaConfig> all;  // woven ones first, which are faster where the guess is the same
+  const bool tensor = p.type == DType::f16 || p.type == DType::bf16 || bytes(p.type, 1) == 1;
+  if (tensor && gpu.info.major >= 8 && !p.row_sums) add(p, gpu, Unit::tensor, woven_shapes, all);
+  all.insert(all.end(), others->begin(), others->end());
+  rank(p, gpu, all);
+  return all;
 }
 
 std::vector<CudaConfig> streamed_configs(const CudaProblem& p, const Gpu& gpu) {

@@ -23,12 +23,16 @@ struct CudaConfig {
   int64_t splits = 1;  // of k
   // Stream-K: the last `streamed` tiles are dealt out by steps of K to `streams` blocks, at least as many; 0: each tile has a block.
   int64_t streamed = 0, streams = 0;
+  int64_t ring = 0;         // tensor: fragments of a that a WovenTile holds; 0: a TensorTile
+  bool persistent = false;  // woven: as many blocks as run at once
 
   int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
   int64_t shared_bytes(int64_t element) const;
+  /// Blocks that a multiprocessor holds at once, registers guessed by the sums.
+  int64_t blocks_at_once(int64_t element, const device::cuda::DeviceInfo& info) const;
   /// Of all batches.
   int64_t tiles(const CudaProblem& p) const;
-  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead), splits, or "stream 9:132", 9 tiles that 132 blocks share; "fma"
+  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead, "w4": a WovenTile with a ring of 4, "p": persistent), splits, or "stream 9:132", 9 tiles that 132 blocks share; "fma"
   /// or "tf32" before it.
   std::string print() const;
   bool operator==(const CudaConfig&) const = default;
@@ -41,9 +45,11 @@ std::string tile_type(const CudaProblem& p, const CudaConfig& c);
 /// take.
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
 
-/// What can run here, the best guess first; at least one, or why nothing can.
+/// What can run here, the best guess first; at least one, or why nothing can. Convolutions have these tiles too.
 Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gpu);
-/// The same with streams, where the last round of blocks leaves some idle.
+/// The same with woven tiles, which products alone have.
+Result<std::vector<CudaConfig>> product_configs(const CudaProblem& p, const Gpu& gpu);
+/// Those of cuda_configs() with streams, where the last round of blocks leaves some idle.
 std::vector<CudaConfig> streamed_configs(const CudaProblem& p, const Gpu& gpu);
 
 }  // namespace smelt::ops::matmul

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "expr/cuda.h"
+#include "ops/cuda/epilogue_width.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_configs.h"
 #include "ops/matmul/cuda_offer.h"
@@ -15,14 +16,28 @@ namespace {
 using Unit = CudaConfig::Unit;
 using Args = kernels::GemmArgs<void, void, void>;
 
+/// The program, by 8 columns at a time where the tile's end and all of its tensors take so many.
+CudaEpilogue epilogue_of(const CudaProblem& p, const CudaConfig& c) {
+  constexpr int64_t wide = 8;
+  const int64_t lanes = c.tile_n / c.warps_n / wide;  // of a row
+  const bool whole = c.splits == 1 && c.streams == 0 && c.unit != Unit::fma && lanes > 0 && 32 % lanes == 0 &&
+                     lanes * wide == c.tile_n / c.warps_n;
+  return whole ? p.epilogue.widened(wide) : p.epilogue;
+}
+
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
   const Views batches = p.batch_views();
+  const CudaEpilogue epilogue = epilogue_of(p, c);
+  const uint32_t bits = by_column(epilogue);
   const KernelEntry gemm{"gemm", "Tile::threads",
                          fmt::format("BatchedGemmArgs<Tile::A, Tile::B, Tile::Sum, {}>", batches.extents.size()),
-                         c.streams > 0 ? "gemm_streamed<Tile>" : fmt::format("gemm_block<Tile, {}>", c.splits > 1)};
-  return fmt::format("#include \"gemm/gemm.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
-                     tile_type(p, c), c.shared_bytes(bytes(p.type, 1))) +
-         p.epilogue.source(gemm, sizeof(Args) + WalkArgument(batches, 1).size());
+                         c.streams > 0  ? "gemm_streamed<Tile>"
+                         : c.persistent ? fmt::format("gemm_persistent<Tile, {}u>", bits)
+                                        : fmt::format("gemm_block<Tile, {}, {}u>", c.splits > 1, bits)};
+  return fmt::format("#include \"gemm/gemm.cuh\"\n\nusing Tile = {};\nstatic_assert({} == {});\n\n", tile_type(p, c),
+                     c.persistent ? "Tile::ring_bytes + Tile::exchange_bytes" : "Tile::shared_bytes",
+                     c.shared_bytes(bytes(p.type, 1))) +
+         epilogue.source(gemm, sizeof(Args) + WalkArgument(batches, 1).size());
 }
 
 /// All but the addresses.
@@ -37,8 +52,9 @@ class CudaProduct final : public CompiledKernel {
  public:
   CudaProduct(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), options_of(p)}, "gemm"),
-        epilogue_(p.epilogue),
-        blocks_(c.tiles(p) - c.streamed + c.streams),
+        epilogue_(epilogue_of(p, c)),
+        blocks_(c.persistent ? std::min(c.tiles(p), c.blocks_at_once(bytes(p.type, 1), gpu.info) * gpu.info.multiprocessors)
+                             : c.tiles(p) - c.streamed + c.streams),
         // A split that would begin beyond K is none.
         splits_(c.splits == 1 ? 1 : split_count(p, c)),
         shape_{.grid = {blocks_, splits_, 1},
@@ -99,6 +115,7 @@ std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
   if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
   const std::string types =
       c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
+  if (c.ring > 0) return fmt::format("WovenTile<{}, {}, {}, {}>", types, tile, c.ring, copies);
   return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
 }
 
@@ -108,8 +125,8 @@ std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, 
 
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make) {
   // The rest rank behind these by so much that they never won.
-  constexpr size_t most_candidates = 16, most_streamed = 2;
-  Result<std::vector<CudaConfig>> configs = cuda_configs(p, *gpu);
+  constexpr size_t most_candidates = 20, most_streamed = 2;
+  Result<std::vector<CudaConfig>> configs = product_configs(p, *gpu);
   if (!configs) return offer.refuse("cuda", configs.refusal());
   if (configs->size() > most_candidates) configs->resize(most_candidates);
   std::vector<CudaConfig> streamed = streamed_configs(p, *gpu);

@@ -12,6 +12,7 @@
 #include "kernels/attention/hopper.h"
 #include "kernels/common/swizzle.h"
 #include "kernels/conv/walked.h"
+#include "kernels/gemm/exchange.h"
 #include "ops/cuda/banks.h"
 #include "support/paths.h"
 
@@ -72,6 +73,27 @@ template <int LineBytes> void expect_fragments_without_conflicts() {
 TEST(Banks, of_fragments_meet_once) {
   expect_fragments_without_conflicts<64>();
   expect_fragments_without_conflicts<128>();
+}
+
+/// A warp writes two neighbouring sums a lane, half of it at a time, and reads four, a quarter at a time: eight lanes have a row of 64.
+TEST(Banks, of_sums_that_are_exchanged_meet_once) {
+  const auto place = [](uint32_t row, uint32_t column) { return (row * k::exchange_row(64) + k::exchanged(column)) * 4; };
+  std::set<uint32_t> places;
+  for (uint32_t column = 0; column < 64; ++column) places.insert(k::exchanged(column));
+  EXPECT_EQ(places.size(), 64u);
+  EXPECT_EQ(*places.rbegin(), 63u);
+  for (uint32_t j = 0; j < 64; j += 8)
+    for (uint32_t half = 0; half < 32; half += 16) {
+      std::vector<uint32_t> addresses;
+      for (uint32_t lane = half; lane < half + 16; ++lane) addresses.push_back(place(lane / 4, j + lane % 4 * 2));
+      EXPECT_EQ(busiest(addresses, 8), 1) << j;
+    }
+  for (uint32_t row = 0; row < 16; ++row)
+    for (const uint32_t four : {0u, 4u}) {
+      std::vector<uint32_t> addresses;
+      for (uint32_t lane = 0; lane < 8; ++lane) addresses.push_back(place(row, lane * 8 + four));
+      EXPECT_EQ(busiest(addresses, 16), 1) << row;
+    }
 }
 
 /// A warp writes two columns a lane to where a tensor map stores them from.

@@ -94,7 +94,7 @@ TEST(CudaMatMul, every_architecture_has_tiles_for_every_type_within_its_shared_m
     for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
       for (const Shape& mnk : {Shape{2, 4096, 4096}, Shape{512, 512, 512}, Shape{37, 41, 43}, Shape{1, 1, 1}}) {
         Trial t = product_of(type, {mnk[0], mnk[2]}, {mnk[2], mnk[1]}, {mnk[0], mnk[1]});
-        const auto configs = cuda_configs(problem_of(t), *gpu);
+        const auto configs = product_configs(problem_of(t), *gpu);
         ASSERT_TRUE(configs) << arch << ' ' << configs.refusal().text;
         EXPECT_TRUE(std::ranges::all_of(*configs, [&](const CudaConfig& c) {
           return c.shared_bytes(bytes(type, 1)) <= gpu->info.shared_per_block;
@@ -119,6 +119,27 @@ TEST(CudaMatMul, few_rows_of_a_deep_product_are_split) {
   EXPECT_GT(cuda_configs(problem_of(deep), *gpu)->at(0).splits, 1);
   Trial wide = product_of(DType::f16, {4096, 512}, {512, 4096}, {4096, 4096});
   EXPECT_EQ(cuda_configs(problem_of(wide), *gpu)->at(0).splits, 1);
+}
+
+/// Woven tiles are of sm_80 on, of 16 bits and bytes, and no convolution's; a persistent block has whole tiles.
+TEST(CudaMatMul, large_products_have_woven_tiles) {
+  const auto woven = [](const std::vector<CudaConfig>& configs) {
+    return std::ranges::count_if(configs, [](const CudaConfig& c) { return c.ring > 0; });
+  };
+  for (const std::string_view arch : device::cuda::known_archs()) {
+    const auto gpu = gpu_of_arch(arch);
+    for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+      Trial t = product_of(type, {4096, 4096}, {4096, 4096}, {4096, 4096});
+      const CudaProblem p = problem_of(t);
+      const auto configs = *product_configs(p, *gpu);
+      EXPECT_EQ(woven(configs) > 0, type != DType::f32 && gpu->info.major >= 8) << arch << ' ' << name(type);
+      EXPECT_EQ(woven(*cuda_configs(p, *gpu)), 0) << arch;
+      for (const CudaConfig& c : configs) {
+        EXPECT_TRUE(!c.persistent || (c.ring > 0 && c.splits == 1 && c.streams == 0)) << c.print();
+        EXPECT_LE(c.shared_bytes(bytes(type, 1)), gpu->info.shared_per_block) << c.print();
+      }
+    }
+  }
 }
 
 TEST(CudaMatMul, streams_have_every_step_once_and_a_part_of_memory_for_each_tile) {

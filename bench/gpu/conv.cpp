@@ -203,8 +203,9 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   const std::vector<Layer> layers = layers_of(what);
   fmt::print("{:>34} {:>8} {:>8} {:>8} {:>8} {:>6}  {}\n", fmt::format("{} images, channels -> channels", name(type)), "hopper",
              "walked", "cuda", "cudnn", "ratio",
-             "hopper's best, its first guess; walked's, its first; cuda's; cuDNN's; ratio: of hopper or walked to cuDNN");
-  double logs = 0;
+             "hopper's best, its first guess; walked's, its first; cuda's; cuDNN's; stem's time and best; ratio: of hopper, "
+             "walked or stem to cuDNN");
+  double logs = 0;  // first layers aside
   int ratios = 0, won = 0;
   ops::Machine machine;
   machine.gpu = gpu();
@@ -256,13 +257,15 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
       every << fmt::format("{},{},{},{},{:.2f},{:.2f}\n", name(type), b.text, c.tactic, c.config, us, c.estimate_us);
       first.emplace(c.tactic, fmt::format("{:.2f} {}", us, c.config));
     }
-    const Timed hopper = best["hopper"], walked = best["walked"], ours = best["cuda"], theirs = best["cudnn"];
+    const Timed hopper = best["hopper"], walked = best["walked"], ours = best["cuda"], theirs = best["cudnn"],
+                stem = best["stem"];
     const auto shown = [](const Timed& t) { return t.us < 1e29 ? t.us : 0; };
-    const double ratio = theirs.us < 1e29 ? std::min(hopper.us, walked.us) / theirs.us : 0;
-    if (ratio > 0) logs += std::log(ratio), ++ratios, won += ratio < 1;
-    fmt::print("{:>34} {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}; {}; {}; {}{}\n", b.text, shown(hopper), shown(walked),
-               shown(ours), shown(theirs), ratio, hopper.name, first["hopper"], walked.name, first["walked"], ours.name,
-               theirs.name, cute ? fmt::format("; cute {:.2f} {}", shown(best["cute"]), best["cute"].name) : "");
+    const double ratio = theirs.us < 1e29 ? std::min({hopper.us, walked.us, stem.us}) / theirs.us : 0;
+    if (ratio > 0 && inputs[0].layout == ops::Layout::nhwc) logs += std::log(ratio), ++ratios, won += ratio < 1;
+    fmt::print("{:>34} {:8.2f} {:8.2f} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}; {}; {}; {}{}{}\n", b.text, shown(hopper),
+               shown(walked), shown(ours), shown(theirs), ratio, hopper.name, first["hopper"], walked.name, first["walked"],
+               ours.name, theirs.name, stem.us < 1e29 ? fmt::format("; stem {:.2f} {}", stem.us, stem.name) : "",
+               cute ? fmt::format("; cute {:.2f} {}", shown(best["cute"]), best["cute"].name) : "");
     std::fflush(stdout);
   }
   if (ratios > 0)

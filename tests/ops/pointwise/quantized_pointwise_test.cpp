@@ -1,5 +1,8 @@
 // Pointwise programs over quantized tensors, against the evaluator.
+#include <fmt/format.h>
+
 #include <cstring>
+#include <random>
 
 #include "expr/cpu.h"
 #include "ops/cpu/integer/row_program.h"
@@ -102,6 +105,43 @@ TEST(QuantizedPointwise, adds_and_multiplies_as_the_evaluator_does) {
                          std::string_view(a) != "f32" && std::string_view(b) != "f32");
       }
     }
+  }
+}
+
+/// Of any scales and zero points: some of whose pairs all are right by multiplication, others with numbers half way between two steps.
+TEST(QuantizedPointwise, adds_and_multiplies_every_pair_of_bytes_as_the_evaluator_does) {
+  constexpr int64_t bytes = 256, pairs = bytes * bytes;
+  std::mt19937 draw(31);
+  const auto number = [&](double low, double high) { return low + (high - low) * (draw() % 10'007) / 10'007.0; };
+  const char* same[][3] = {{"0.05", "0.05", "0.05"}, {"0.5", "0.25", "1"}, {"0.1", "0.3", "0.2"}, {"1", "1", "3"}};
+  for (int i = 0; i < 28; ++i) {
+    const auto scale = [&](int k) { return i < 4 ? std::string(same[i][k]) : fmt::format("{:.9g}", std::exp(number(-6, 2))); };
+    const char *a = draw() % 2 ? "u8" : "i8", *b = draw() % 2 ? "u8" : "i8", *y = draw() % 3 ? "u8" : "i8";
+    const bool multiplies = i > 3 && draw() % 2, clips = draw() % 4 == 0;
+    Text t{2, ""};
+    const std::string p = t.dequantized("in0", scale(0), static_cast<int>(draw() % 100)),
+                      q = t.dequantized("in1", scale(1), static_cast<int>(draw() % 100));
+    std::string z = t.line(std::string(multiplies ? "mul(" : "add(") + p + ", " + q + "):f32");
+    if (clips) z = t.line("relu(" + z + "):f32");
+    const std::string r = t.quantized(z, scale(2), i < 4 ? 3 : static_cast<int>(draw() % 100), y);
+    const std::string text = std::string("(in0:") + a + ", in1:" + b + ") { " + t.text + "return " + r + " }";
+    const expr::Program program = expr::Program::parse(text);
+    const auto rows = integer::RowProgram::match(program);
+    ASSERT_TRUE(rows.has_value()) << text;
+    const expr::Evaluator evaluator(program, simd::Isa::base);
+    std::vector<uint8_t> memory(static_cast<size_t>(evaluator.scratch()) + 64), in[2], want(pairs), got(pairs), by_rows(pairs);
+    for (int64_t k = 0; k < pairs; ++k)
+      in[0].push_back(static_cast<uint8_t>(k % bytes)), in[1].push_back(static_cast<uint8_t>(k / bytes));
+    const expr::Operand both[] = {{in[0].data(), 1}, {in[1].data(), 1}};
+    void* out = want.data();
+    evaluator.run(pairs, both, std::span(&out, 1), aligned(memory));
+    rows->run(pairs, both, got.data());
+    ASSERT_EQ(got, want) << text;
+    for (int64_t k = 0; k < pairs; k += bytes) {
+      const expr::Operand one[] = {{in[0].data() + k, 1}, {in[1].data() + k, 0}};
+      rows->run(bytes, one, by_rows.data() + k);
+    }
+    ASSERT_EQ(by_rows, want) << text;
   }
 }
 

@@ -1,5 +1,5 @@
 // Additions and products of quantized rows. By multiplication with what the scales are of the divisor, and where that lies too near
-// to a half by the steps of the program.
+// to a half by the steps of the program. Bytes have 65,536 pairs: where the first way is right of all of them, nothing is looked at.
 #ifdef __AVX2__
 #include <immintrin.h>
 
@@ -42,8 +42,12 @@ SMELT_LANES Whole bits(Floats v) { return _mm512_castps_si512(v); }
 SMELT_LANES Whole whole(int32_t x) { return _mm512_set1_epi32(x); }
 SMELT_LANES Whole add(Whole a, Whole b) { return _mm512_add_epi32(a, b); }
 SMELT_LANES Whole clamped(Whole v, Whole low, Whole high) { return _mm512_min_epi32(_mm512_max_epi32(v, low), high); }
-/// Numbers of a byte each, of so many registers.
-template <int registers> SMELT_LANES void store(uint8_t* to, const Whole* v) {
+SMELT_LANES Whole different(Whole a, Whole b) { return _mm512_xor_si512(a, b); }
+SMELT_LANES Whole either(Whole a, Whole b) { return _mm512_or_si512(a, b); }
+/// Numbers of a byte each, of so many registers; `saturates`: others too, which become the nearest of u8.
+constexpr bool stores_saturate = false;
+template <int registers, bool saturates> SMELT_LANES void store(uint8_t* to, const Whole* v) {
+  static_assert(!saturates);
   for (int j = 0; j < registers; ++j) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + lanes * j), _mm512_cvtepi32_epi8(v[j]));
 }
 #else
@@ -67,18 +71,21 @@ SMELT_LANES Whole bits(Floats v) { return _mm256_castps_si256(v); }
 SMELT_LANES Whole whole(int32_t x) { return _mm256_set1_epi32(x); }
 SMELT_LANES Whole add(Whole a, Whole b) { return _mm256_add_epi32(a, b); }
 SMELT_LANES Whole clamped(Whole v, Whole low, Whole high) { return _mm256_min_epi32(_mm256_max_epi32(v, low), high); }
+SMELT_LANES Whole different(Whole a, Whole b) { return _mm256_xor_si256(a, b); }
+SMELT_LANES Whole either(Whole a, Whole b) { return _mm256_or_si256(a, b); }
 /// Packing works within halves, and the last permutation puts groups of 4 in order.
-template <int registers> SMELT_LANES void store(uint8_t* to, const Whole* v) {
+constexpr bool stores_saturate = true;
+template <int registers, bool saturates> SMELT_LANES void store(uint8_t* to, const Whole* v) {
   if constexpr (registers == 1) {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v[0]), _mm256_extracti128_si256(v[0], 1));
-    const __m128i bytes = _mm_and_si128(words, _mm_set1_epi16(255));
+    const __m128i bytes = saturates ? words : _mm_and_si128(words, _mm_set1_epi16(255));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(bytes, bytes));
     return;
   }
   static_assert(registers == 1 || registers == 4);
   const __m256i last = _mm256_set1_epi16(255);
-  const __m256i a = _mm256_and_si256(_mm256_packs_epi32(v[0], v[1]), last),
-                b = _mm256_and_si256(_mm256_packs_epi32(v[2], v[3]), last);
+  __m256i a = _mm256_packs_epi32(v[0], v[1]), b = _mm256_packs_epi32(v[2], v[3]);
+  if constexpr (!saturates) a = _mm256_and_si256(a, last), b = _mm256_and_si256(b, last);
   const __m256i in_order = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), in_order);
 }
@@ -92,8 +99,16 @@ struct Side {
       : zero(all(static_cast<float>(s.zero + (s.is_signed ? 128 : 0)))),
         scale(all(s.scale)),
         flip(_mm_set1_epi8(static_cast<char>(s.is_signed ? 0x80 : 0))) {}
-  SMELT_LANES Floats load(const uint8_t* p) const { return numbers(_mm_xor_si128(load_bytes(p), flip)); }
+  template <bool plain> SMELT_LANES Floats load(const uint8_t* p) const {
+    return numbers(plain ? load_bytes(p) : _mm_xor_si128(load_bytes(p), flip));
+  }
 };
+
+/// Of u8 throughout, and the results of its whole range.
+bool is_plain(const Combination& c) {
+  return !c.sides[0].is_signed && !c.sides[1].is_signed && static_cast<int32_t>(c.low) + c.zero == 0 &&
+         static_cast<int32_t>(c.high) + c.zero == 255;
+}
 
 template <bool multiplies> struct Numbers {
   Side a, b;
@@ -128,54 +143,99 @@ template <bool multiplies> struct Numbers {
   }
   /// `y`: of a product less its zero point, of a sum times its factor and more by the constant.
   SMELT_LANES Floats prepared(Floats y) const { return multiplies ? mul(sub(y, b.zero), of_a) : fma(y, of_b, constant); }
-  SMELT_LANES Whole guess(Floats x, Floats y, Floats& doubtful) const {
+  /// Without doubts, not clamped.
+  SMELT_LANES Whole sure(Floats x, Floats y) const {
+    return add(rounded(multiplies ? mul(sub(x, a.zero), y) : fma(x, of_a, y)), zero);
+  }
+  /// `saturates`: what stores it does.
+  template <bool saturates> SMELT_LANES Whole guess(Floats x, Floats y, Floats& doubtful) const {
     const Floats v = multiplies ? mul(sub(x, a.zero), y) : fma(x, of_a, y), shifted = add(v, all(to_last_bits));
     doubtful = farther(doubtful, sub(v, sub(shifted, all(to_last_bits))));
-    return clamped(add(bits(shifted), less), least, most);
+    const Whole made = add(bits(shifted), less);
+    return saturates ? made : clamped(made, least, most);
   }
 };
 
-template <bool multiplies, bool repeats>
+template <bool multiplies, bool repeats, bool plain, bool is_sure>
 void combine_rows(const Combination& c, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* to) {
+  constexpr bool saturates = plain && stores_saturate;
   const Numbers<multiplies> with(c);
   uint8_t one[16];
   std::memset(one, *b, sizeof one);
-  const Floats of_all = with.b.load(one), prepared = with.prepared(of_all);
+  const Floats of_all = with.b.template load<plain>(one), prepared = with.prepared(of_all);
   int64_t i = 0;
   // What is left behind whole registers ends with a register of its own, which is read before an output in place of an operand is
   // written.
   const bool ends = n >= lanes && n % lanes != 0;
   Whole last;
-  if (ends) last = with.exact(with.a.load(a + n - lanes), repeats ? of_all : with.b.load(b + n - lanes));
+  if (ends)
+    last = with.exact(with.a.template load<plain>(a + n - lanes), repeats ? of_all : with.b.template load<plain>(b + n - lanes));
   const auto some = [&]<int registers>() __attribute__((always_inline)) {
     Whole made[registers];
     Floats doubtful = all(0);
 #pragma GCC unroll 4
     for (int j = 0; j < registers; ++j) {
       const int64_t at = i + lanes * j;
-      made[j] = with.guess(with.a.load(a + at), repeats ? prepared : with.prepared(with.b.load(b + at)), doubtful);
+      const Floats x = with.a.template load<plain>(a + at),
+                   y = repeats ? prepared : with.prepared(with.b.template load<plain>(b + at));
+      if constexpr (is_sure)
+        made[j] = saturates ? with.sure(x, y) : clamped(with.sure(x, y), with.least, with.most);
+      else
+        made[j] = with.template guess<saturates>(x, y, doubtful);
     }
-    if (__builtin_expect(any_from(doubtful, with.near), 0))
+    if (!is_sure && __builtin_expect(any_from(doubtful, with.near), 0))
       for (int j = 0; j < registers; ++j) {
         const int64_t at = i + lanes * j;
-        made[j] = with.exact(with.a.load(a + at), repeats ? of_all : with.b.load(b + at));
+        made[j] = with.exact(with.a.template load<plain>(a + at), repeats ? of_all : with.b.template load<plain>(b + at));
       }
-    store<registers>(to + i, made);
+    store<registers, saturates>(to + i, made);
   };
   for (; i + 4 * lanes <= n; i += 4 * lanes) some.template operator()<4>();
   for (; i + lanes <= n; i += lanes) some.template operator()<1>();
   if (ends) {
-    store<1>(to + n - lanes, &last);
+    store<1, saturates>(to + n - lanes, &last);
   } else if (i < n) {
     const size_t left = static_cast<size_t>(n - i);
     uint8_t x[16] = {}, y[16] = {};
     int32_t made[lanes];
     std::memcpy(x, a + i, left);
     if (!repeats) std::memcpy(y, b + i, left);
-    const Whole q = with.exact(with.a.load(x), repeats ? of_all : with.b.load(y));
+    const Whole q = with.exact(with.a.template load<plain>(x), repeats ? of_all : with.b.template load<plain>(y));
     std::memcpy(made, &q, sizeof made);
     for (size_t k = 0; k < left; ++k) to[i + static_cast<int64_t>(k)] = static_cast<uint8_t>(made[k]);
   }
+}
+
+template <bool multiplies>
+void combine_with(const Combination& c, const uint8_t* a, const uint8_t* b, bool repeats, int64_t n, uint8_t* to) {
+  using Rows = decltype(&combine_rows<false, false, false, false>);
+  static constexpr Rows rows[2][2][2] = {
+      {{combine_rows<multiplies, false, false, false>, combine_rows<multiplies, false, false, true>},
+       {combine_rows<multiplies, false, true, false>, combine_rows<multiplies, false, true, true>}},
+      {{combine_rows<multiplies, true, false, false>, combine_rows<multiplies, true, false, true>},
+       {combine_rows<multiplies, true, true, false>, combine_rows<multiplies, true, true, true>}}};
+  rows[repeats][is_plain(c)][c.is_sure](c, a, b, n, to);
+}
+
+/// Of every pair of bytes.
+template <bool multiplies> bool is_right_throughout(const Combination& c) {
+  const Numbers<multiplies> with(c);
+  uint8_t all[256], one[16];
+  for (int i = 0; i < 256; ++i) all[i] = static_cast<uint8_t>(i);
+  for (int b = 0; b < 256; ++b) {
+    std::memset(one, b, sizeof one);
+    const Floats y = with.b.template load<false>(one), prepared = with.prepared(y);
+    Whole differs = whole(0);
+    for (int i = 0; i < 256; i += lanes) {
+      const Floats x = with.a.template load<false>(all + i);
+      differs = either(differs, different(clamped(with.sure(x, prepared), with.least, with.most), with.exact(x, y)));
+    }
+    int32_t bits[lanes], any = 0;
+    std::memcpy(bits, &differs, sizeof bits);
+    for (int32_t d : bits) any |= d;
+    if (any != 0) return false;
+  }
+  return true;
 }
 
 #undef SMELT_LANES
@@ -194,11 +254,11 @@ void combine(const Combination& c, CombinedRow a, CombinedRow b, int64_t n, uint
     turned.sides[0] = c.sides[1], turned.sides[1] = c.sides[0];
     return combine(turned, b, a, n, to);
   }
-  if (c.multiplies)
-    b.repeats ? combine_rows<true, true>(c, a.bytes, b.bytes, n, to) : combine_rows<true, false>(c, a.bytes, b.bytes, n, to);
-  else
-    b.repeats ? combine_rows<false, true>(c, a.bytes, b.bytes, n, to) : combine_rows<false, false>(c, a.bytes, b.bytes, n, to);
+  c.multiplies ? combine_with<true>(c, a.bytes, b.bytes, b.repeats, n, to)
+               : combine_with<false>(c, a.bytes, b.bytes, b.repeats, n, to);
 }
+
+bool combines_surely(const Combination& c) { return c.multiplies ? is_right_throughout<true>(c) : is_right_throughout<false>(c); }
 
 }  // namespace smelt::SMELT_ISA
 #endif

@@ -69,6 +69,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   if (const auto c = as_combination(p, *q, inputs)) {
     m.combines_ = true;
     m.combination_ = *c;
+    m.combination_.is_sure = simd::widest() == simd::Isa::avx512 ? avx512::combines_surely(*c) : avx2::combines_surely(*c);
     m.input_ = inputs[0], m.second_ = inputs[1];
     return m;
   }

@@ -17,6 +17,7 @@ struct Combination {
   bool multiplies = false;
   float divisor = 1, low = 0, high = 0;
   int32_t zero = 0;
+  bool is_sure = false;  // combines_surely()
 };
 
 /// A row of bytes, or one byte for all columns.
@@ -31,8 +32,12 @@ namespace smelt::avx2 {
 /// A row of n; `to` may be where a row lies that does not repeat.
 void combine(const ops::integer::Combination& c, ops::integer::CombinedRow a, ops::integer::CombinedRow b, int64_t n,
              uint8_t* to);
+/// Whether multiplication by what the scales are of the divisor gives the result of every pair of bytes.
+bool combines_surely(const ops::integer::Combination& c);
 }  // namespace smelt::avx2
 namespace smelt::avx512 {
 void combine(const ops::integer::Combination& c, ops::integer::CombinedRow a, ops::integer::CombinedRow b, int64_t n,
              uint8_t* to);
+/// Whether multiplication by what the scales are of the divisor gives the result of every pair of bytes.
+bool combines_surely(const ops::integer::Combination& c);
 }  // namespace smelt::avx512

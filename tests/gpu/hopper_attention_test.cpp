@@ -75,6 +75,16 @@ TEST_F(GpuHopperAttention, of_causal_masks_that_let_see_more_or_less) {
       }
 }
 
+/// A block goes over the rows of several: of one tile of keys, of an odd number and an even one.
+TEST_F(GpuHopperAttention, of_more_blocks_than_run_at_once) {
+  for (const int64_t keys : {77, 250, 400})
+    for (const int64_t depth : {64, 128}) {
+      const Case c{.batch = 8, .heads = 16, .kv_heads = 4, .queries = 300, .keys = keys, .depth = depth};
+      EXPECT_GE(expect(c), 1u);
+      EXPECT_GE(expect(causal(c, keys > 300 ? 100 : 0)), 1u);
+    }
+}
+
 TEST_F(GpuHopperAttention, of_masks_that_are_read) {
   const int64_t queries = 130;
   for (const int64_t keys : {150, 197})

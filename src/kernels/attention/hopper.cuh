@@ -12,14 +12,17 @@
 // In shared memory all tensors are chunks of 64 columns, 128 bytes a row, whose 16-byte vectors are swizzled; columns beyond a
 // depth and rows beyond a length are zeros, which the copies write:
 //
-//   rows      (groups, chunks, 64 rows, 128 bytes)     of q; at the end of y, which is stored from there
+//   rows      (groups, chunks, 64 rows, 128 bytes)     of q; at the end, or behind them, of y, which is stored from there
 //   stages    (stages) of keys (chunks, Keys, 128 bytes) and values (chunks, Keys, 128 bytes)
 //   barriers
 //
 // Sums lie as wgmma leaves them: s[4 c + 2 r + e] of a lane is row 16 (warp % 4) + lane / 4 + 8 r of the group, and column
 // 8 c + 2 (lane % 4) + e.
 //
-// Launch: pairs x row tiles blocks of block_threads; shared_bytes of dynamic shared memory.
+// Where Persistent, a block goes over several blocks' rows, and the copies of the next begin while these are finished.
+//
+// Launch: pairs x row tiles blocks of block_threads, or as many as run at once where Persistent; shared_bytes of dynamic shared
+// memory.
 #pragma once
 
 #include "attention/scores.cuh"
@@ -46,11 +49,15 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
   static constexpr int depth_chunks = (C.depth + chunk_columns - 1) / chunk_columns;
   static constexpr int value_chunks = (C.value_depth + chunk_columns - 1) / chunk_columns;
   static constexpr int row_chunk = group_rows * line, key_chunk = keys * line;
-  static constexpr int group_bytes = (depth_chunks > value_chunks ? depth_chunks : value_chunks) * row_chunk;
+  // Results lie where the queries did; where the next ones may be on their way, behind them.
+  static constexpr bool persistent = C.persistent;
+  static constexpr int query_bytes = depth_chunks * row_chunk, results_at = persistent ? query_bytes : 0;
+  static constexpr int most_chunks = depth_chunks > value_chunks ? depth_chunks : value_chunks;
+  static constexpr int group_bytes = (persistent ? depth_chunks + value_chunks : most_chunks) * row_chunk;
   static constexpr int key_bytes = depth_chunks * key_chunk, value_bytes = value_chunks * key_chunk;
   static constexpr int stage_bytes = key_bytes + value_bytes, stages_at = groups * group_bytes;
   static constexpr int barriers = stages_at + stages * stage_bytes;
-  static constexpr int shared_bytes = 1024 + barriers + (8 * groups + 32 * stages + 127) / 128 * 128;
+  static constexpr int shared_bytes = 1024 + barriers + (16 * groups + 32 * stages + 127) / 128 * 128;
   static_assert(C.depth % 8 == 0 && C.value_depth % 8 == 0 && keys % 16 == 0 && keys <= 256 && groups <= 3);
 
   float s[keys / 2];                                                        // (64, Keys)
@@ -71,7 +78,8 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
   static __device__ __forceinline__ u32 keys_empty(u32 memory, int stage) { return keys_full(memory, stage) + 8; }
   static __device__ __forceinline__ u32 values_full(u32 memory, int stage) { return keys_full(memory, stage) + 16; }
   static __device__ __forceinline__ u32 values_empty(u32 memory, int stage) { return keys_full(memory, stage) + 24; }
-  static __device__ __forceinline__ u32 rows_full(u32 memory, int group) { return keys_full(memory, stages) + group * 8; }
+  static __device__ __forceinline__ u32 rows_full(u32 memory, int group) { return keys_full(memory, stages) + group * 16; }
+  static __device__ __forceinline__ u32 rows_empty(u32 memory, int group) { return rows_full(memory, group) + 8; }
 
   static __device__ __forceinline__ void initialize(u32 memory) {
 #pragma unroll
@@ -80,7 +88,7 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
       ptx::mbarrier_init(values_full(memory, n), 1), ptx::mbarrier_init(values_empty(memory, n), 4 * groups);
     }
 #pragma unroll
-    for (int g = 0; g < groups; ++g) ptx::mbarrier_init(rows_full(memory, g), 1);
+    for (int g = 0; g < groups; ++g) ptx::mbarrier_init(rows_full(memory, g), 1), ptx::mbarrier_init(rows_empty(memory, g), 4);
     ptx::fence_mbarrier_init();
   }
   /// The warp is done with what `empty` is of.
@@ -230,11 +238,11 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
 /// A block's rows, and the tiles of keys that they see.
 template <class A, MaskKind Mask> struct HopperAttentionPlace {
   u32 first_row, batch, head, tiles;
-  explicit __device__ __forceinline__ HopperAttentionPlace(const HopperAttentionArgs& a) {
+  __device__ __forceinline__ HopperAttentionPlace(const HopperAttentionArgs& a, u32 at) {
     // With a causal mask, the rows that see the most keys come first, since they take longest.
     constexpr bool descending = Mask == MaskKind::causal;
-    const u32 row_tile = descending ? a.row_tiles - 1 - blockIdx.x / a.pairs : blockIdx.x % a.row_tiles;
-    const u32 pair = descending ? blockIdx.x % a.pairs : blockIdx.x / a.row_tiles;
+    const u32 row_tile = descending ? a.row_tiles - 1 - at / a.pairs : at % a.row_tiles;
+    const u32 pair = descending ? at % a.pairs : at / a.row_tiles;
     batch = pair / a.heads, head = pair - batch * a.heads;
     first_row = row_tile * A::rows;
     u32 end = a.keys;
@@ -248,47 +256,55 @@ template <class A, MaskKind Mask> struct HopperAttentionPlace {
 };
 
 /// The copying thread.
-template <class A, class Place>
-__device__ __forceinline__ void copy_tiles(const HopperAttentionArgs& a, u32 memory, const Place& block) {
+template <class A, MaskKind Mask> __device__ __forceinline__ void copy_tiles(const HopperAttentionArgs& a, u32 memory) {
   constexpr int chunk = A::chunk_columns;
-  const i32 b = block.batch, h = block.head, kv = block.head / a.group;
-#pragma unroll
-  for (int g = 0; g < A::groups; ++g) {
-    ptx::mbarrier_arrive_expect_tx(A::rows_full(memory, g), A::depth_chunks * A::row_chunk);
-#pragma unroll
-    for (int c = 0; c < A::depth_chunks; ++c)
-      ptx::cp_async_bulk_tensor_4d(A::rows_of(memory, g) + c * A::row_chunk, &a.q, c * chunk, block.first_row + g * A::group_rows, h,
-                                   b, A::rows_full(memory, g));
-  }
   RingPlace place;
+  u32 phase = 1;                                                             // of the rows that are to be free
 #pragma unroll 1
-  for (u32 n = 0; n < block.tiles; ++n) {
-    const i32 key = n * A::keys;
-    wait_for_phase(A::keys_empty(memory, place.stage), place.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(A::keys_full(memory, place.stage), A::key_bytes);
+  for (u32 at = blockIdx.x; at < a.blocks; at += gridDim.x, phase ^= 1) {
+    const HopperAttentionPlace<A, Mask> block(a, at);
+    const i32 b = block.batch, h = block.head, kv = h / a.group;
+#pragma unroll 1
+    for (u32 n = 0; n < block.tiles; ++n) {
+      const i32 key = n * A::keys;
+      if (n == 0) {
 #pragma unroll
-    for (int c = 0; c < A::depth_chunks; ++c)
-      ptx::cp_async_bulk_tensor_4d(A::keys_of(memory, place.stage) + c * A::key_chunk, &a.k, c * chunk, key, kv, b,
-                                   A::keys_full(memory, place.stage));
-    wait_for_phase(A::values_empty(memory, place.stage), place.phase ^ 1);
-    ptx::mbarrier_arrive_expect_tx(A::values_full(memory, place.stage), A::value_bytes);
+        for (int g = 0; g < A::groups; ++g) {
+          wait_for_phase(A::rows_empty(memory, g), phase);
+          ptx::mbarrier_arrive_expect_tx(A::rows_full(memory, g), A::query_bytes);
 #pragma unroll
-    for (int c = 0; c < A::value_chunks; ++c)
-      ptx::cp_async_bulk_tensor_4d(A::values_of(memory, place.stage) + c * A::key_chunk, &a.v, c * chunk, key, kv, b,
-                                   A::values_full(memory, place.stage));
-    place.advance<A::stages>();
+          for (int c = 0; c < A::depth_chunks; ++c)
+            ptx::cp_async_bulk_tensor_4d(A::rows_of(memory, g) + c * A::row_chunk, &a.q, c * chunk,
+                                         block.first_row + g * A::group_rows, h, b, A::rows_full(memory, g));
+        }
+      }
+      wait_for_phase(A::keys_empty(memory, place.stage), place.phase ^ 1);
+      ptx::mbarrier_arrive_expect_tx(A::keys_full(memory, place.stage), A::key_bytes);
+#pragma unroll
+      for (int c = 0; c < A::depth_chunks; ++c)
+        ptx::cp_async_bulk_tensor_4d(A::keys_of(memory, place.stage) + c * A::key_chunk, &a.k, c * chunk, key, kv, b,
+                                     A::keys_full(memory, place.stage));
+      wait_for_phase(A::values_empty(memory, place.stage), place.phase ^ 1);
+      ptx::mbarrier_arrive_expect_tx(A::values_full(memory, place.stage), A::value_bytes);
+#pragma unroll
+      for (int c = 0; c < A::value_chunks; ++c)
+        ptx::cp_async_bulk_tensor_4d(A::values_of(memory, place.stage) + c * A::key_chunk, &a.v, c * chunk, key, kv, b,
+                                     A::values_full(memory, place.stage));
+      place.advance<A::stages>();
+    }
+    if constexpr (!A::persistent) break;
   }
 }
 
 /// The threads that have sums.
 template <class A, MaskKind Mask, class Scores>
-__device__ __forceinline__ void attend(const HopperAttentionArgs& a, Scores& scores, u32 memory,
-                                       const HopperAttentionPlace<A, Mask>& block) {
+__device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Scores scores,
+                                       const HopperAttentionPlace<A, Mask>& block, u32 memory, RingPlace& at, RingPlace& before,
+                                       u32 phase) {
   constexpr int keys = A::keys;
   const u32 group = A::group(), row = block.first_row + group * A::group_rows + A::row_of_group();   // this lane's first
   if constexpr (Mask == MaskKind::program) scores.seek(block.batch, block.head);
   // Makes weights of the scores of the tile that begins at a key; O is not touched.
-  A f;
   const auto weigh = [&](u32 key, float(&faded)[2]) {
     const bool beyond = key + keys > a.keys;
     if constexpr (Mask == MaskKind::program) {
@@ -333,16 +349,14 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, Scores& sco
   f.clear();
   const u64 queries = swizzled_matrix(A::rows_of(memory, group));
   float faded[2];
-  RingPlace at, before;                                                      // before: of the tile before, whose values are due
-  if constexpr (A::groups > 1)
-    if (group == A::groups - 1) A::pass_turn();
-  wait_for_phase(A::rows_full(memory, group), 0);
-  wait_for_phase(A::keys_full(memory, 0), 0);
+  wait_for_phase(A::rows_full(memory, group), phase);
+  wait_for_phase(A::keys_full(memory, at.stage), at.phase);
   ptx::wgmma_fence();
-  f.issue_scores(queries, A::keys_of(memory, 0));
+  f.issue_scores(queries, A::keys_of(memory, at.stage));
   ptx::wgmma_wait_group<0>();
   f.keep_scores();
-  A::release(A::keys_empty(memory, 0));
+  A::release(A::keys_empty(memory, at.stage));
+  if (A::persistent && block.tiles == 1) A::release(A::rows_empty(memory, group));
   at.template advance<A::stages>();
   weigh(0, faded);
   f.round_weights();
@@ -358,6 +372,7 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, Scores& sco
     ptx::wgmma_wait_group<1>();
     f.keep_scores();
     A::release(A::keys_empty(memory, at.stage));
+    if (A::persistent && n + 1 == block.tiles) A::release(A::rows_empty(memory, group));
     weigh(n * keys, faded);
     ptx::compute_first(f.total[0] + f.total[1]);
     ptx::wgmma_wait_group<0>();
@@ -372,9 +387,12 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, Scores& sco
   f.issue_values(A::values_of(memory, before.stage));
   ptx::wgmma_wait_group<0>();
   f.keep_values();
+  if constexpr (A::persistent) A::release(A::values_empty(memory, before.stage));
+  before.template advance<A::stages>();
 
+  if (A::persistent && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();   // the block before has been stored
   A::synchronize_group();                                                    // all are done with the group's rows of q
-  const u32 rows = A::rows_of(memory, group);
+  const u32 rows = A::rows_of(memory, group) + A::results_at;
   f.write(rows, a.nan_guard);
   ptx::fence_proxy_async();
   A::synchronize_group();
@@ -384,8 +402,24 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, Scores& sco
       ptx::cp_async_bulk_tensor_4d_store(&a.y, c * A::chunk_columns, block.first_row + group * A::group_rows, block.head,
                                          block.batch, rows + c * A::row_chunk);
     ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group_read<0>();
   }
+}
+
+/// All of a block's rows, or of several.
+template <class A, MaskKind Mask, class Scores>
+__device__ __forceinline__ void attend_blocks(const HopperAttentionArgs& a, const Scores& scores, u32 memory) {
+  A f;
+  RingPlace at, before;                                                      // before: of the tile before, whose values are due
+  u32 phase = 0;
+  if constexpr (A::groups > 1)
+    if (A::group() == A::groups - 1) A::pass_turn();
+#pragma unroll 1
+  for (u32 i = blockIdx.x; i < a.blocks; i += gridDim.x, phase ^= 1) {
+    const HopperAttentionPlace<A, Mask> block(a, i);
+    attend<A, Mask>(a, f, scores, block, memory, at, before, phase);
+    if constexpr (!A::persistent) break;
+  }
+  if (threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();
 }
 
 template <class A, MaskKind Mask, class Scores, int Operands>
@@ -398,16 +432,14 @@ __device__ __forceinline__ void hopper_attention_block(const WithScores<HopperAt
     ptx::prefetch_tensormap(&a.q), ptx::prefetch_tensormap(&a.k), ptx::prefetch_tensormap(&a.v), ptx::prefetch_tensormap(&a.y);
     A::initialize(memory);
   }
-  const HopperAttentionPlace<A, Mask> block(a);
   __syncthreads();
   wait_for_kernels_before();
   if (!multiplies) {
     if constexpr (A::registers) ptx::setmaxnreg_dec<24>();
-    if (copies) copy_tiles<A>(a, memory, block);
+    if (copies) copy_tiles<A, Mask>(a, memory);
   } else {
     if constexpr (A::registers) ptx::setmaxnreg_inc<A::registers>();
-    Scores scores(args.operands);
-    attend<A, Mask>(a, scores, memory, block);
+    attend_blocks<A, Mask>(a, Scores(args.operands), memory);
   }
 }
 

@@ -12,6 +12,7 @@ struct HopperAttentionConfig {
   int groups;            // of four warps, 64 rows of queries each
   int keys, stages;      // of a tile of keys, a multiple of 16; tiles in flight
   int registers;         // of a multiplying thread by setmaxnreg; 0: as launched
+  bool persistent;       // a block goes over several blocks' rows
 };
 
 constexpr int hopper_attention_rows = 64, hopper_attention_columns = 64;   // of a group; of a line of 128 bytes
@@ -25,6 +26,7 @@ SMELT_SHARED constexpr u32 hopper_attention_result(u32 warp, u32 lane, u32 r, u3
 struct HopperAttentionArgs {
   TensorMap q, k, v, y;
   u32 pairs, row_tiles;  // pairs: (batch, head)
+  u32 blocks;            // pairs x row_tiles
   u32 heads, group;      // group: heads that read the same keys
   u32 queries, keys;
   i32 offset;            // causal: query i sees keys up to i + offset

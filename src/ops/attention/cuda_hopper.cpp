@@ -28,7 +28,8 @@ std::string source_of(const AttentionCuda& p, MaskKind mask, const HopperAttenti
                                                                      {"groups", t.groups},
                                                                      {"keys", t.keys},
                                                                      {"stages", t.stages},
-                                                                     {"registers", t.registers()}});
+                                                                     {"registers", t.registers()},
+                                                                     {"persistent", t.persistent}});
   const std::string tile =
       fmt::format("\nusing A = HopperAttention<{}, {}>;\nstatic_assert(A::shared_bytes == {} && A::block_threads == {});\n",
                   expr::cuda_type(p.type), config, t.shared_bytes(p.shape), t.threads());
@@ -80,13 +81,16 @@ class HopperAttention final : public CompiledKernel {
     const AttentionShape& s = p.shape;
     args_.pairs = static_cast<uint32_t>(s.batch * s.heads);
     args_.row_tiles = static_cast<uint32_t>(t.row_tiles_of(s));
+    args_.blocks = static_cast<uint32_t>(t.blocks_of(s));
     args_.heads = static_cast<uint32_t>(s.heads), args_.group = static_cast<uint32_t>(s.heads / s.kv_heads);
     args_.queries = static_cast<uint32_t>(s.queries), args_.keys = static_cast<uint32_t>(s.keys);
     args_.offset = static_cast<int32_t>(mask.offset);
     args_.nan_guard = s.nan_guard;
     args_.scale = static_cast<float>(s.scale), args_.factor = static_cast<float>(s.scale * std::numbers::log2e);
-    shape_ = {
-        .grid = {t.blocks_of(s), 1, 1}, .block = {static_cast<unsigned>(t.threads()), 1, 1}, .shared_bytes = t.shared_bytes(s)};
+    const int64_t at_once = std::max(1, gpu.info.multiprocessors) * t.blocks;
+    shape_ = {.grid = {t.persistent ? std::min(t.blocks_of(s), at_once) : t.blocks_of(s), 1, 1},
+              .block = {static_cast<unsigned>(t.threads()), 1, 1},
+              .shared_bytes = t.shared_bytes(s)};
   }
 
   /// A mask that is known to hide nothing, or what is causal, is not read.

@@ -28,8 +28,8 @@ int64_t HopperAttentionTile::blocks_of(const AttentionShape& s) const { return s
 
 int64_t HopperAttentionTile::shared_bytes(const AttentionShape& s) const {
   const int64_t depth = up(s.depth, chunk), values = up(s.value_depth, chunk);
-  return 1024 + rows() * std::max(depth, values) * line + stages * (depth + values) * keys * line +
-         up(8 * groups + 32 * stages, 128) * 128;
+  return 1024 + rows() * (persistent ? depth + values : std::max(depth, values)) * line +
+         stages * (depth + values) * keys * line + up(16 * groups + 32 * stages, 128) * 128;
 }
 
 int64_t HopperAttentionTile::registers_held(const AttentionShape& s, MaskKind mask) const {
@@ -49,11 +49,14 @@ double HopperAttentionTile::estimate_us(const AttentionShape& s, MaskKind mask, 
     return std::max(products + powers - hidden, copies) * static_cast<double>(together) * tiles + beside_tiles;
   };
   const int64_t rest = all - full * processors * blocks;
-  return launch + static_cast<double>(full) * wave(blocks) + (rest > 0 ? wave(up(rest, processors)) : 0);
+  const double hidden = persistent ? 0.5 * beside_tiles * static_cast<double>(full) : 0;
+  return launch + static_cast<double>(full) * wave(blocks) + (rest > 0 ? wave(up(rest, processors)) : 0) - hidden;
 }
 
 std::string HopperAttentionTile::config() const {
-  return fmt::format("m{} n{} s{}{}", rows(), keys, stages, blocks > 1 ? fmt::format(" b{}", blocks) : "");
+  std::string text = fmt::format("m{} n{} s{}", rows(), keys, stages);
+  if (blocks > 1) text += fmt::format(" b{}", blocks);
+  return persistent ? text + " p" : text;
 }
 
 std::vector<HopperAttentionTile> hopper_attention_tiles(const AttentionShape& s, MaskKind mask, const Gpu& gpu) {
@@ -78,6 +81,10 @@ std::vector<HopperAttentionTile> hopper_attention_tiles(const AttentionShape& s,
     if (!fits() || t.blocks_of(s) >= int64_t{1} << 31) continue;
     if (std::ranges::any_of(list, [&](const auto& x) { return x.groups == groups && x.keys == t.keys; })) continue;
     for (t.blocks = groups == 1 ? 3 : 1; t.blocks > 1 && !fits();) --t.blocks;
+    // A block goes over the rows of several where no mask makes some of them longer; deeper rows leave no memory for the next ones.
+    t.persistent = groups == 1 && mask == MaskKind::none && std::max(s.depth, s.value_depth) <= chunk &&
+                   t.blocks_of(s) > t.blocks * gpu.info.multiprocessors;
+    if (!fits()) t.persistent = false;
     list.push_back(t);
   }
   return list;

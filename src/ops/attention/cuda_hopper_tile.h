@@ -13,7 +13,8 @@ struct HopperAttentionTile {
   int64_t groups = 2;  // of four warps, 64 rows each
   int64_t keys = 128;  // a tile
   int64_t stages = 2;
-  int64_t blocks = 1;  // that a multiprocessor holds at once
+  int64_t blocks = 1;       // that a multiprocessor holds at once
+  bool persistent = false;  // a block goes over the rows of several
 
   int64_t rows() const { return 64 * groups; }
   /// Of a multiplying thread by setmaxnreg; 0: as launched.
@@ -25,7 +26,7 @@ struct HopperAttentionTile {
   /// An upper guess at what a multiplying thread holds.
   int64_t registers_held(const AttentionShape& s, MaskKind mask) const;
   double estimate_us(const AttentionShape& s, MaskKind mask, const Gpu& gpu) const;
-  /// "m128 n128 s2", "b2" behind it where a multiprocessor holds several.
+  /// "m128 n128 s2", "b2" behind it where a multiprocessor holds several, "p" where a block goes over several.
   std::string config() const;
 };
 

@@ -88,5 +88,26 @@ TEST(HopperAttention, has_tiles_of_every_depth_that_fit_a_multiprocessor) {
       }
 }
 
+/// Blocks go over the rows of several where more are there than run at once, no mask makes some longer, and the memory is there.
+TEST(HopperAttention, has_blocks_that_go_over_the_rows_of_several) {
+  const auto gpu = gpu_of_arch("sm_90a");
+  const auto persistent = [&](int64_t batch, int64_t depth, MaskKind mask) {
+    Node n;
+    n.attrs["scale"] = 0.1f;
+    const AttentionShape s(n, {batch, 12, 384, depth}, {batch, 12, 384, depth}, {batch, 12, 384, depth});
+    int64_t count = 0;
+    for (const HopperAttentionTile& t : hopper_attention_tiles(s, mask, *gpu)) {
+      EXPECT_TRUE(!t.persistent || t.blocks_of(s) > t.blocks * gpu->info.multiprocessors) << t.config();
+      EXPECT_EQ(t.persistent, t.config().ends_with(" p"));
+      count += t.persistent ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(persistent(8, 64, MaskKind::none), 3);
+  EXPECT_EQ(persistent(8, 64, MaskKind::causal), 0);
+  EXPECT_EQ(persistent(8, 128, MaskKind::none), 0);
+  EXPECT_EQ(persistent(1, 64, MaskKind::none), 0);
+}
+
 }  // namespace
 }  // namespace smelt::ops

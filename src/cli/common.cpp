@@ -79,7 +79,7 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
          "allowed by name, and a build measures early_launch unless it is named")
       ->type_name("LIST");
   app.add_option("--tuning-level", m.options.tuning_level,
-                 "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 all likely ones (default); 3 "
+                 "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 the likely ones (default); 3 "
                  "every one, at length")
       ->check(in_range(0, 3))
       ->type_name("0-3");

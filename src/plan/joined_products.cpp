@@ -92,7 +92,7 @@ class JoinedProducts::Pass {
         measures_(may_measure && context.tuner.measures() && (context.target.is_host || context.tuner.machine().gpu->device)) {}
 
   void run(bool join) {
-    if (join && measures_ && !context_.target.is_host) compile();
+    if (join && measures_ && !context_.target.is_host) measure();
     for (size_t i = 0; i < s_.steps.size(); ++i) {
       if (!is_joined(s_.steps[i])) continue;
       std::optional<Decision> d = join ? decided(i) : Decision{};
@@ -365,8 +365,8 @@ class JoinedProducts::Pass {
     times = {joined, apart, true, false, joined >= clearly_less * apart};
   }
 
-  /// A GPU's candidates that are to be measured, by all cores: the results stay in the store of kernels.
-  void compile() {
+  /// The problems on a GPU, all of them at once.
+  void measure() {
     std::map<std::string, Priced> all;
     for (size_t i = 0; i < s_.steps.size(); ++i) {
       if (!is_joined(s_.steps[i]) || decided(i)) continue;
@@ -376,11 +376,9 @@ class JoinedProducts::Pass {
       for (auto* way : {&both.joined, &both.apart})
         for (Priced& p : *way) all.try_emplace(p.offer.problem, std::move(p));
     }
-    std::vector<ops::Candidate> candidates;
-    for (const auto& [problem, p] : all)
-      if (const std::vector<size_t> needed = context_.tuner.needed(p.offer); needed.size() > 1)
-        for (size_t c : needed) candidates.push_back(p.offer.candidates[c]);
-    prepare_candidates(candidates, context_);
+    std::vector<RacedProblem> raced;
+    for (const auto& [problem, p] : all) raced.push_back({&p.node, &p.offer});
+    measure_in_stages(raced, context_);
   }
 
   static std::string entry(const Node& n) { return fmt::format("products {}", n.name); }

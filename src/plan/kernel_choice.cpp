@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <set>
+#include <span>
 
 #include "base/by_threads.h"
 #include "base/error.h"
@@ -15,6 +16,7 @@
 #include "base/stop.h"
 #include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
+#include "plan/prepare_candidates.h"
 #include "plan/tuning_progress.h"
 #include "tune/gpu_trial.h"
 
@@ -103,44 +105,48 @@ class HeldKernels {
   std::vector<std::unique_ptr<ops::Kernel>> kernels_;
 };
 
-/// Compiles what tuning will measure and was not prepared before, by all cores at once: the results stay in the store of kernels.
-/// True where some candidate was refused, so that tuning will need another.
-bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, Refusals& refusals, int threads,
-                         BucketChoices& buckets, HeldKernels& held, bool may_measure) {
-  struct Task {
-    std::string problem;
-    ops::Candidate candidate;
-    std::exception_ptr failed;
-  };
-  std::vector<Task> tasks;
+/// A problem's steps choose one kernel: the first of them stands for all.
+std::vector<PendingStep*> one_a_problem(std::vector<PendingStep*> steps) {
   std::set<std::string> seen;
-  for (const PendingStep& p : pending) {
-    if (!seen.insert(p.offer.problem).second) continue;
-    const std::vector<size_t> needed = tuner.needed(p.offer, p.similar, may_measure);
+  std::erase_if(steps, [&](const PendingStep* p) { return !seen.insert(p->offer.problem).second; });
+  return steps;
+}
+
+/// Compiles what tuning will measure next and was not prepared before, by all cores at once: the results stay in the store of kernels.
+/// True where some candidate was refused, so that tuning will need another.
+bool prepare_in_parallel(std::span<PendingStep* const> problems, tune::Tuner& tuner, Refusals& refusals, int threads,
+                         BucketChoices& buckets, HeldKernels& held, bool may_measure) {
+  std::vector<std::string> of;
+  std::vector<ops::Candidate> candidates;
+  for (const PendingStep* p : problems) {
+    const std::vector<size_t> needed = tuner.needed(p->offer, p->similar, may_measure);
     if (needed.size() < 2) continue;  // not measured: prepared once it is chosen, with each node's own weights
     for (size_t i : needed) {
-      const ops::Candidate& c = p.offer.candidates[i];
-      if (buckets.is_new(p.bucket, c)) tasks.push_back({p.offer.problem, c, {}});
+      const ops::Candidate& c = p->offer.candidates[i];
+      if (buckets.is_new(p->bucket, c)) of.push_back(p->offer.problem), candidates.push_back(c);
     }
   }
-  by_threads(threads, tasks.size(), [&](size_t i) {
+  std::vector<std::exception_ptr> failed(candidates.size());
+  const std::vector<size_t> order = preparation_order(candidates);
+  by_threads(threads, candidates.size(), [&](size_t turn) {
+    const size_t i = order[turn];
     const auto begin = std::chrono::steady_clock::now();
     try {
-      held.hold(tasks[i].candidate.prepare());
-      info("{}: {} {} was ready after {:.2f} s", tasks[i].problem, tasks[i].candidate.tactic, tasks[i].candidate.config,
+      held.hold(candidates[i].prepare());
+      info("{}: {} {} was ready after {:.2f} s", of[i], candidates[i].tactic, candidates[i].config,
            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     } catch (...) {  // what is no Error is thrown on below, in the caller's thread
-      tasks[i].failed = std::current_exception();
+      failed[i] = std::current_exception();
     }
   });
   bool refused = false;
-  for (const Task& t : tasks) {
-    if (!t.failed) continue;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!failed[i]) continue;
     try {
-      std::rethrow_exception(t.failed);
+      std::rethrow_exception(failed[i]);
     } catch (const Error& e) {
       try {
-        refusals.refuse(t.problem, t.candidate, e.what(), tune::would_fail_again(e));
+        refusals.refuse(of[i], candidates[i], e.what(), tune::would_fail_again(e));
         refused = true;
       } catch (const Error&) {
         return false;  // no candidate's fault: choose_and_prepare meets it again, and says the node
@@ -150,18 +156,24 @@ bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, 
   return refused;
 }
 
-/// The tuner's choice. On a GPU a candidate that cannot be timed makes room for the next.
+/// f(), which measures. On a GPU a candidate that cannot be timed makes room for the next.
+template <class F> auto measured(const PendingStep& p, Refusals& refusals, F&& f) {
+  for (;;) {
+    try {
+      return f();
+    } catch (const tune::Unfit& e) {
+      const ops::Candidate bad = p.offer.candidates[e.candidate];
+      refusals.refuse(std::string(p.offer.problem), bad, e.what(), e.would_again);
+    }
+  }
+}
+
+/// The tuner's choice.
 void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measure) {
   Step& step = *p.step;
   step.problem = p.offer.problem;
-  for (;;) {
-    try {
-      step.choice = std::make_shared<const tune::Choice>(context.tuner.choose(p.node, p.offer, p.similar, may_measure));
-      break;
-    } catch (const tune::Unfit& e) {
-      refusals.refuse(step.problem, ops::Candidate(p.offer.candidates[e.candidate]), e.what(), e.would_again);
-    }
-  }
+  step.choice = std::make_shared<const tune::Choice>(
+      measured(p, refusals, [&] { return context.tuner.choose(p.node, p.offer, p.similar, may_measure); }));
   const ops::Candidate& chosen = p.offer.candidates[step.choice->candidate];
   step.tactic = chosen.tactic;
   step.config = chosen.config;
@@ -363,12 +375,10 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   clock.end("candidates");
   const auto total = static_cast<int>(problems.size());
   TuningProgress progress(context.options.progress, total, context.options.tuning_time_limit);
+  const auto is_done = [&](const std::string& problem) {
+    if (problems.erase(problem) > 0) progress.done(problem, total - static_cast<int>(problems.size()));
+  };
   Refusals refusals(pending, tuner);
-  HeldKernels held(tuner.machine());
-  while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held, may_measure)) {
-  }
-  clock.end("compiling");
-  if (!context.target.is_host) tuner.spend(progress.seconds());
   std::vector<PendingStep*> left;
   for (PendingStep& p : pending) left.push_back(&p);
   if (context.options.tuning_time_limit > 0) {
@@ -379,6 +389,28 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
     };
     std::ranges::stable_sort(left, std::greater(), estimate);
   }
+  HeldKernels held(tuner.machine());
+  if (!context.target.is_host) {
+    for (std::vector<PendingStep*> raced = one_a_problem(left); !raced.empty();) {
+      const auto begin = std::chrono::steady_clock::now();
+      while (prepare_in_parallel(raced, tuner, refusals, cores, buckets, held, may_measure)) {
+      }
+      tuner.spend(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      clock.end("compiling");
+      std::erase_if(raced, [&](PendingStep* p) {
+        try {
+          if (measured(*p, refusals, [&] { return tuner.measure_stage(p->node, p->offer, p->similar, may_measure); }))
+            return false;
+        } catch (const Error& e) {
+          throw e.at(ops::label(*p->step->node));
+        }
+        is_done(p->offer.problem);
+        return true;
+      });
+      clock.end("tuning");
+    }
+  }
+  clock.end("compiling");
   while (!left.empty()) {
     for (PendingStep* p : left) {
       try {
@@ -386,7 +418,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
       } catch (const Error& e) {
         throw e.at(ops::label(*p->step->node));
       }
-      if (problems.erase(p->step->problem) > 0) progress.done(p->step->problem, total - static_cast<int>(problems.size()));
+      is_done(p->step->problem);
     }
     clock.end("tuning");
     left = prepare_chosen(left, refusals, cores);

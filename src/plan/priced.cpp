@@ -25,10 +25,9 @@ Prices prices(std::span<const Priced> problems, Context& context, bool may_measu
   if (!may_measure || !tuner.measures() || tuner.has_pinned() || tuner.time_is_up() ||
       !std::ranges::all_of(found.us, [](double us) { return std::isfinite(us); }))
     return found;
-  std::vector<ops::Candidate> candidates;
-  for (const Priced& p : problems)
-    for (const size_t c : tuner.needed(p.offer)) candidates.push_back(p.offer.candidates[c]);
-  prepare_candidates(candidates, context);
+  std::vector<RacedProblem> raced;
+  for (const Priced& p : problems) raced.push_back({&p.node, &p.offer});
+  measure_in_stages(raced, context);
   std::vector<double> us;
   for (const Priced& p : problems) us.push_back(tuner.time_us(p.node, p.offer));
   if (!tuner.time_is_up()) found = {std::move(us), true};

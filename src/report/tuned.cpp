@@ -1,19 +1,19 @@
 #include "report/tuned.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
-#include "base/by_threads.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "import/import.h"
 #include "ops/core/cost.h"
 #include "ops/core/expand.h"
-#include "ops/core/machine.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cuda/gpu.h"
 #include "plan/machine.h"
 #include "plan/planner.h"
+#include "plan/prepare_candidates.h"
 #include "report/subject.h"
 #include "run/platform.h"
 #include "tune/product_text.h"
@@ -31,7 +31,9 @@ bool is_product(const ops::BoundNode& b) {
 class Bench {
  public:
   Bench(const Options& options, std::function<void(const std::string&)> note)
-      : platform_(run::platform_for(options, {})), roof_(known_roof(options)), note_(std::move(note)) {}
+      : platform_(run::platform_for(options, {})), roof_(known_roof(options)), note_(std::move(note)) {
+    platform_.context->tuner.race_all_at_once();
+  }
 
   TunedProduct measure(const std::string& name, const ops::BoundNode& node) {
     tune::Tuner& tuner = platform_.context->tuner;
@@ -41,7 +43,7 @@ class Bench {
     const ops::Offer offer = ops::offer(node, tuner.machine());
     p.problem = offer.problem;
     if (note_) note_(name);
-    compile(offer);
+    if (tuner.machine().gpu) plan::measure_in_stages(std::array{plan::RacedProblem{&node, &offer}}, *platform_.context);
     const double us = tuner.time_us(node, offer);  // where one candidate fails, the others are measured without it
     const tune::Choice choice = tuner.choose(node, offer);
     p.timings = choice.timings;
@@ -77,19 +79,6 @@ class Bench {
   std::shared_ptr<plan::Context> shared_context() { return platform_.context; }
 
  private:
-  /// A GPU's candidates, by all cores: the results stay in the store of kernels.
-  void compile(const ops::Offer& offer) {
-    tune::Tuner& tuner = platform_.context->tuner;
-    if (!tuner.machine().gpu) return;
-    const std::vector<size_t> needed = tuner.needed(offer);
-    by_threads(ops::usable_cores(), needed.size(), [&](size_t i) {
-      try {
-        offer.candidates[needed[i]].prepare();
-      } catch (const Error&) {  // measuring it says so
-      }
-    });
-  }
-
   run::Platform platform_;
   profile::Roof roof_;
   std::function<void(const std::string&)> note_;

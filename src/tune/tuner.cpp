@@ -17,8 +17,6 @@ namespace {
 /// bert_base, which had 12, took 8 us less, and vit_b_16 23 us (bench/results/gpu-models-2026-11-27.txt).
 constexpr double hidden_us = 0.75;
 
-bool is_of_library(std::string_view tactic) { return tactic == "cublaslt" || tactic == "cudnn"; }
-
 std::string why_not(const Timing& loser, const Timing& chosen) {
   if (chosen.min > same_time * loser.min)
     return fmt::format("{}, {}; of the two only the second begins early, which counts {} µs", spread(loser), spread(chosen),
@@ -29,11 +27,6 @@ std::string why_not(const Timing& loser, const Timing& chosen) {
 }
 
 }  // namespace
-
-const Timing* timing_of(const std::vector<Timing>& timings, const ops::Candidate& c) {
-  const auto at = std::ranges::find_if(timings, [&](const Timing& t) { return t.tactic == c.tactic && t.config == c.config; });
-  return at == timings.end() ? nullptr : &*at;
-}
 
 std::string device_text(const ops::Machine& machine) {
   if (machine.gpu) return fmt::format("{}, {}", machine.gpu->info.name, machine.gpu->info.arch);
@@ -104,7 +97,7 @@ void Tuner::leave_out(const std::string& problem, const ops::Candidate& candidat
   out.push_back({candidate.tactic, candidate.config});
   // Before a measurement there is no entry to keep it in; measure_now adds it.
   const auto known = known_.find(problem);
-  if (known == known_.end() || known->second.timings.empty()) return;
+  if (known == known_.end() || known->second.timings.empty() || undecided_.contains(problem)) return;
   std::erase_if(known->second.timings,
                 [&](const Timing& t) { return t.tactic == candidate.tactic && t.config == candidate.config; });
   known->second.timings.push_back(out.back());
@@ -131,24 +124,43 @@ std::optional<size_t> Tuner::position(const ops::Offer& offer, const std::vector
   return same == allowed.end() ? std::nullopt : std::optional(*same);
 }
 
-size_t Tuner::winner_of(std::vector<Timing> timings) const {
+std::vector<Timing> Tuner::as_in_plans(std::vector<Timing> timings) const {
   if (machine_.gpu && machine_.gpu->info.major >= 9 && filter_.allows(ops::early_launch))
     for (Timing& t : timings)
       if (is_of_library(t.tactic)) t.min += hidden_us, t.q1 += hidden_us;
-  return winner(timings);
+  return timings;
 }
 
-bool Tuner::covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const {
-  return entry.level >= level_ &&
-         std::ranges::all_of(wanted, [&](size_t i) { return timing_of(entry.timings, offer.candidates[i]); });
+std::vector<size_t> Tuner::missing(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& worth) const {
+  if (entry.level < level_) return worth;
+  if (in_stages()) return next_stage(offer, worth, as_in_plans(entry.timings));
+  const bool all = std::ranges::all_of(worth, [&](size_t i) { return timing_of(entry.timings, offer.candidates[i]); });
+  return all ? std::vector<size_t>() : worth;
 }
 
-std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) {
-  if (const auto known = known_.find(offer.problem); known != known_.end() && covers(known->second, offer, wanted))
-    return known->second;
-  auto cached = cache_->find(key(offer.problem));
-  if (cached && (!covers(*cached, offer, wanted) || measured_anew(*cached, offer, wanted))) cached.reset();
-  return cached;
+Tuner::Race Tuner::race_of(const ops::Offer& offer, const std::vector<size_t>& worth, bool may_measure) {
+  Race race{{}, {key(offer.problem), level_, {}}};
+  const auto known = known_.find(offer.problem);
+  if (known != known_.end()) race.known = known->second;
+  race.next = missing(race.known, offer, worth);
+  const bool runs = in_stages() && !race.known.timings.empty();  // the cache has nothing newer
+  if (!race.decided() && !runs && (may_measure || is_listed(offer.problem))) {
+    if (const auto cached = cache_->find(key(offer.problem)); cached && cached->level >= level_) {
+      if (measured_anew(*cached, offer, worth)) {
+        race.next = worth;
+        if (in_stages()) std::erase_if(race.next, [&](size_t i) { return !timing_of(cached->timings, offer.candidates[i]); });
+        return race;
+      }
+      const std::vector<size_t> next = missing(*cached, offer, worth);
+      if (next.empty() || in_stages()) race = {next, *cached, true};
+    }
+  }
+  if (race.decided()) return race;
+  if (!in_stages())
+    race.known.timings.clear();  // all are measured in turn
+  else
+    for (const size_t i : contenders(offer, worth, as_in_plans(race.known.timings))) race.next.push_back(i);
+  return race;
 }
 
 std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar, bool may_measure) {
@@ -156,15 +168,39 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
   const std::vector<size_t> candidates = allowed(offer, may_measure);
   if (candidates.empty()) return {};
   if (const auto chosen = pinned(offer, candidates)) return {*chosen};
-  std::vector<size_t> wanted = worth_measuring(offer, candidates);
+  const std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
-  const auto cached = may_measure || is_listed(offer.problem) ? look_up(offer, wanted) : std::nullopt;
-  if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};
-  if (!cached && (up() || !may_measure)) return {wanted.front()};
-  if (!cached) return wanted;
+  const Race race = race_of(offer, wanted, may_measure);
+  if (!race.decided()) {
+    if (const auto like = similar ? position(offer, candidates, *similar) : std::nullopt) return {*like};
+    if (!may_measure) return {wanted.front()};
+    if (!up()) return race.next;
+  }
   std::vector<Timing> timings;
-  for (size_t i : wanted) timings.push_back(*timing_of(cached->timings, offer.candidates[i]));
-  return {wanted[winner_of(std::move(timings))]};
+  std::vector<size_t> timed;
+  for (size_t i : wanted) {
+    const Timing* t = timing_of(race.known.timings, offer.candidates[i]);
+    if (t && t->runs()) timings.push_back(*t), timed.push_back(i);
+  }
+  return {timed.empty() ? wanted.front() : timed[winner_of(std::move(timings))]};
+}
+
+bool Tuner::measure_stage(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar,
+                          bool may_measure) {
+  check_stop();
+  std::lock_guard lock(mutex_);
+  const std::vector<size_t> candidates = allowed(offer, may_measure);
+  if (level_ == 0 || !may_measure || candidates.empty() || pinned(offer, candidates)) return false;
+  const std::vector<size_t> wanted = worth_measuring(offer, candidates);
+  const Race race = race_of(offer, wanted, may_measure);
+  if (wanted.size() == 1 || race.decided() || up() || (similar && position(offer, candidates, *similar))) return false;
+  measure_next(node, offer, wanted, race);
+  return !up() && undecided_.contains(offer.problem);
+}
+
+void Tuner::race_all_at_once() {
+  std::lock_guard lock(mutex_);
+  all_at_once_ = true;
 }
 
 std::optional<Choice> Tuner::take(const ops::Offer& offer, const PinnedChoice& wanted) {
@@ -236,9 +272,9 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
   auto known = known_.find(offer.problem);
-  if (known == known_.end() || (!covers(known->second, offer, wanted) && !up())) {
-    auto cached = may_measure || is_listed(offer.problem) ? look_up(offer, wanted) : std::nullopt;
-    if (const auto like = cached || !similar ? std::nullopt : position(offer, allowed, *similar)) {
+  if (known == known_.end() || (!missing(known->second, offer, wanted).empty() && !up())) {
+    Race race = race_of(offer, wanted, may_measure);
+    if (const auto like = race.decided() || !similar ? std::nullopt : position(offer, allowed, *similar)) {
       choice.candidate = *like;
       for (size_t i : allowed)
         if (i != *like)
@@ -246,7 +282,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                                    "the chosen one was the fastest at sizes of the same bucket"});
       return choice;
     }
-    if (!cached && !may_measure) {
+    if (!race.decided() && !may_measure) {
       for (size_t i : allowed)
         if (i != choice.candidate)
           choice.others.push_back(
@@ -256,17 +292,15 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                            offer.candidates[i].estimate_us, offer.candidates[choice.candidate].estimate_us)});
       return choice;
     }
-    ++stats_.problems;
-    if (cached)
-      ++stats_.cached;
-    else if ((wanted.size() > 1 || !left_out(offer.problem).empty()) && !up())
-      cached = measure_now(node, offer, wanted);
-    if (!cached) cached = CacheEntry{key(offer.problem), level_, {}};
-    known = known_.insert_or_assign(offer.problem, std::move(*cached)).first;
-    if (known->second.under_load()) ++stats_.under_load;
-    if (wanted.size() > 1 && !covers(known->second, offer, wanted)) ++stats_.out_of_time;
+    if (race.decided() && race.from_cache) ++stats_.cached;
+    const bool raced = is_raced(offer, wanted);
+    for (; raced && !race.decided() && !up(); race = race_of(offer, wanted, may_measure)) measure_next(node, offer, wanted, race);
+    known = known_.find(offer.problem);
+    if (known == known_.end()) ++stats_.problems;
+    if (known == known_.end() || race.decided()) known = known_.insert_or_assign(offer.problem, std::move(race.known)).first;
   }
-  choice.out_of_time = wanted.size() > 1 && !covers(known->second, offer, wanted);
+  choice.out_of_time = wanted.size() > 1 && !missing(known->second, offer, wanted).empty();
+  if (choice.out_of_time) out_of_time_.insert(offer.problem);
 
   // The timings of the candidates that are allowed now, ordered by estimate: the cost model decides between equal timings.
   std::vector<size_t> timed, by_cost = allowed;

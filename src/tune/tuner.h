@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "tune/cache.h"
 #include "tune/clocks.h"
 #include "tune/filter.h"
+#include "tune/stages.h"
 
 namespace smelt::tune {
 
@@ -32,9 +34,6 @@ struct Choice {
   bool out_of_time = false;       // the time limit came before all candidates were measured: an estimate decided, or a part
   bool pinned = false;            // the plan names it
 };
-
-/// The candidate's timing; null where it has none.
-const Timing* timing_of(const std::vector<Timing>& timings, const ops::Candidate& c);
 
 /// What a problem is to run with, unmeasured.
 using PinnedChoice = ops::ChosenTactic;
@@ -58,7 +57,8 @@ struct TuningTime {
 /// Thread-safe: one thread measures at a time. Candidates for a GPU are timed on it (gpu_trial.h). Levels:
 ///   0  estimates only: measures nothing and does not read the cache, so that the choice is the same everywhere
 ///   1  the two candidates with the lowest estimates, briefly
-///   2  every candidate whose estimate is at most 10 times the lowest
+///   2  every candidate whose estimate is at most 10 times the lowest; of these, where kernels are compiled before they are measured, on
+///      a GPU, those that a race in stages meets (tune/stages.h)
 ///   3  every candidate, with more samples
 /// What was measured beside other work is marked in the cache. A later tuner that finds the cores free measures it again; beyond three
 /// times in its first two seconds only. When its time is up, a tuner takes the fastest of the candidates that it measured, or the one
@@ -94,6 +94,14 @@ class Tuner {
   /// Counts seconds that were spent on preparing measurements towards the time limit.
   void spend(double seconds);
 
+  /// Measures what needed() gives, where that is several: a problem's next stage, or all that it measures. Whether another stage
+  /// follows. So a caller that compiles for many problems at once compiles for a stage of all, and then measures that. choose()
+  /// measures what is left. Throws as choose() does.
+  bool measure_stage(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {},
+                     bool may_measure = true);
+  /// From now on no race is in stages: level 2 measures all that it says, for who wants to see them.
+  void race_all_at_once();
+
   /// A way to compute something: these problems one after the other, each with the candidate that choose() takes.
   struct Way {
     struct Part {
@@ -114,8 +122,8 @@ class Tuner {
   std::vector<Timing> timings_of(const std::string& name, const std::vector<std::string>& ways,
                                  const std::function<std::vector<Timing>()>& measure);
 
-  /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
-  /// that it would choose.
+  /// The candidates that choose() would run next for this offer: those that it would measure, of a race in stages the next stage's, or,
+  /// if it would measure none, the one that it would choose.
   std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {}, bool may_measure = true);
 
   /// Notes a candidate that cannot be prepared or run here. choose() ignores it from now on, and the cache keeps it with the
@@ -138,11 +146,29 @@ class Tuner {
   std::optional<size_t> pinned(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   /// Of the allowed ones, that one.
   static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const PinnedChoice& wanted);
-  bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
-  std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted);
-  /// winner() of the timings, where a library's kernel counts what smelt's own hide: these begin before the one before them has
-  /// ended (device/cuda/early_kernels.h), which no measurement of one kernel by itself shows.
-  size_t winner_of(std::vector<Timing> timings) const;
+  bool in_stages() const { return level_ == 2 && machine_.gpu && !all_at_once_; }
+  /// Of the candidates worth measuring those that are still to be measured, of a race in stages in the next one; none where the
+  /// timings of a level decide.
+  std::vector<size_t> missing(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& worth) const;
+  /// A problem's race, as far as it is: what is measured next, if anything, and what is known of it by then.
+  struct Race {
+    std::vector<size_t> next;  // beside those that could be measured before it
+    CacheEntry known;
+    bool from_cache = false;  // what is known
+    bool decided() const { return next.empty(); }
+  };
+  Race race_of(const ops::Offer& offer, const std::vector<size_t>& worth, bool may_measure);
+  /// Measures what is next, and notes it in known_; once the race is decided, in the cache.
+  void measure_next(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& worth, const Race& race);
+  /// Whether there is something to measure: with one candidate only where others failed, which the cache then notes.
+  bool is_raced(const ops::Offer& offer, const std::vector<size_t>& worth) {
+    return worth.size() > 1 || !left_out(offer.problem).empty();
+  }
+  /// The timings, where a library's kernel counts what smelt's own hide: these begin before the one before them has ended
+  /// (device/cuda/early_kernels.h), which no measurement of one kernel by itself shows.
+  std::vector<Timing> as_in_plans(std::vector<Timing> timings) const;
+  /// winner() of these.
+  size_t winner_of(std::vector<Timing> timings) const { return winner(as_in_plans(std::move(timings))); }
   /// Whether the cache's timings of the candidates are to be replaced: some are under load, and the cores are free.
   bool measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted);
   bool cores_are_free();
@@ -153,8 +179,13 @@ class Tuner {
   Stopwatch watch() const;
   MeasureOptions measure_options(double begin_us) const;
   void count_measurement(double us);
-  /// Keeps the timings in the cache, unless the time was up before all were taken.
-  CacheEntry measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
+  struct Taken {
+    std::vector<Timing> timings;
+    bool complete;  // false: the time was up before all were taken
+  };
+  Taken measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
+  /// With what cannot run.
+  void add_left_out(CacheEntry& entry);
 
   ops::Machine machine_;
   int level_;
@@ -163,7 +194,9 @@ class Tuner {
   PinnedChoices pinned_;
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
+  std::set<std::string> undecided_, out_of_time_;        // of the known problems: not in the cache; chosen without all timings
   std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples
+  bool all_at_once_ = false;
   std::optional<std::unordered_set<std::string>> listed_;
   TunerStats stats_;
   TuningTime time_;

@@ -91,12 +91,11 @@ MeasureOptions Tuner::measure_options(double begin_us) const {
 }
 
 void Tuner::count_measurement(double us) {
-  ++stats_.measured;
   stats_.seconds += 1e-6 * us;
   spent_s_ += 1e-6 * us;
 }
 
-CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
+Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
   const Stopwatch watch = this->watch();
   const double begin = watch.now_us();
   const MeasureOptions options = measure_options(begin);
@@ -126,17 +125,52 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
     by_order.back().second.under_load = s.under_load && measured.complete;
   }
   std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
-  CacheEntry entry{key(offer.problem), level_, {}};
-  for (auto& [i, t] : by_order) entry.timings.push_back(std::move(t));
-  for (const Timing& t : left_out(offer.problem)) entry.timings.push_back(t);
+  Taken taken{{}, measured.complete};
+  for (auto& [i, t] : by_order) taken.timings.push_back(std::move(t));
   count_measurement(watch.now_us() - begin);
-  const Timing& best = entry.timings[winner_of(entry.timings)];
-  info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
-  if (!measured.complete) {
-    spent_s_ = std::max(spent_s_, time_.limit_s);
-    return entry;
+  if (!taken.complete) spent_s_ = std::max(spent_s_, time_.limit_s);
+  return taken;
+}
+
+void Tuner::add_left_out(CacheEntry& entry) {
+  for (const Timing& t : left_out(entry.key.problem)) {
+    std::erase_if(entry.timings, [&](const Timing& k) { return k.tactic == t.tactic && k.config == t.config; });
+    entry.timings.push_back(t);
   }
-  return cache_->keep(std::move(entry));
+}
+
+void Tuner::measure_next(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& worth,
+                         const Race& race) {
+  Taken taken = measure_now(node, offer, race.next);
+  CacheEntry entry{race.known.key, level_, {}};
+  // In the candidates' order. What is measured a second time, beside others, keeps the faster of its times.
+  const auto take = [](std::vector<Timing>& from, const ops::Candidate& c) -> std::optional<Timing> {
+    const auto at = std::ranges::find_if(from, [&](const Timing& t) { return t.tactic == c.tactic && t.config == c.config; });
+    if (at == from.end()) return std::nullopt;
+    Timing t = std::move(*at);
+    from.erase(at);
+    return t;
+  };
+  std::vector<Timing> before = race.known.timings;
+  for (const ops::Candidate& c : offer.candidates) {
+    std::optional<Timing> first = take(before, c), now = take(taken.timings, c);
+    if (now && first && first->runs()) {
+      if (now->under_load > first->under_load) now = first;
+      now->min = std::min(now->min, first->min);
+    }
+    if (now || first) entry.timings.push_back(std::move(now ? *now : *first));
+  }
+  std::ranges::move(before, std::back_inserter(entry.timings));  // of candidates that another build had
+  add_left_out(entry);
+  if (undecided_.insert(offer.problem).second) ++stats_.measured;
+  if (taken.complete && missing(entry, offer, worth).empty()) {
+    const Timing& best = entry.timings[winner_of(entry.timings)];
+    info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
+    // Another process may have kept what decides nothing here: fewer tactics of a higher level.
+    if (CacheEntry kept = cache_->keep(entry); missing(kept, offer, worth).empty()) entry = std::move(kept);
+    undecided_.erase(offer.problem);
+  }
+  if (known_.insert_or_assign(offer.problem, std::move(entry)).second) ++stats_.problems;
 }
 
 bool Tuner::cores_are_free() {
@@ -189,10 +223,16 @@ double Tuner::time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer
   const std::lock_guard lock(mutex_);
   if (level_ == 0 || up()) return chosen.estimate_us;
   const std::vector<size_t> only(1, choice.candidate);
-  auto entry = look_up(offer, only);
+  auto entry = cache_->find(key(offer.problem));
+  if (entry && (entry->level < level_ || !timing_of(entry->timings, chosen) || measured_anew(*entry, offer, only))) entry.reset();
   ++stats_.problems;
-  if (entry) ++stats_.cached;
-  if (!entry) entry = measure_now(node, offer, only);
+  ++(entry ? stats_.cached : stats_.measured);
+  if (!entry) {
+    Taken taken = measure_now(node, offer, only);
+    entry = CacheEntry{key(offer.problem), level_, std::move(taken.timings)};
+    add_left_out(*entry);
+    if (taken.complete) entry = cache_->keep(std::move(*entry));
+  }
   const auto known = known_.insert_or_assign(offer.problem, std::move(*entry)).first;
   const Timing* t = timing_of(known->second.timings, chosen);
   return t ? t->min : chosen.estimate_us;
@@ -245,6 +285,7 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
     entry.timings.back().under_load = s.under_load && measured.complete;
   }
   ++stats_.problems;
+  ++stats_.measured;
   count_measurement(watch.now_us() - begin);
   if (!measured.complete || entry.timings.size() < ways.size()) {
     spent_s_ = std::max(spent_s_, time_.limit_s);
@@ -273,6 +314,8 @@ std::vector<Timing> Tuner::timings_of(const std::string& name, const std::vector
 TunerStats Tuner::stats() const {
   std::lock_guard lock(mutex_);
   TunerStats stats = stats_;
+  stats.under_load = std::ranges::count_if(known_, [](const auto& k) { return k.second.under_load(); });
+  stats.out_of_time = std::ssize(out_of_time_);
   if (clocks_) stats.clocks = clocks_->seen();
   return stats;
 }

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "base/file.h"
 #include "device/cuda/compiler.h"
@@ -23,6 +24,7 @@
 #include "support/builder.h"
 #include "support/child.h"
 #include "support/errors.h"
+#include "tune/stages.h"
 
 namespace smelt {
 

@@ -215,6 +215,44 @@ TEST_F(Faults, a_device_error_while_tuning_blames_no_kernel_in_the_cache) {
   });
 }
 
+TEST_F(Faults, a_build_compiles_for_the_stages_of_a_race_and_the_next_one_for_nothing) {
+  const auto a_convolution = [] {
+    Builder b;
+    const ValueId x = b.input("x", to_sym({1, 64, 28, 28}), DType::f16);
+    const ValueId w = b.weights("w", {64, 64, 3, 3}, DType::f16);
+    b.output(b.node("conv", "Conv", {x, w}, to_sym({1, 64, 28, 28}), DType::f16, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}));
+    return std::move(b.g);
+  };
+  const auto build = [&](bool cold) {
+    const auto plan = Plan::build(a_convolution(), on_gpu(2));
+    EXPECT_EQ(plan->build_info().measured > 0, cold);
+    EXPECT_EQ(stats(*plan).compiled > 0, cold);
+    size_t measured = 0, offered = 0;
+    std::vector<std::string> chosen;
+    std::set<std::string> tactics;
+    for (const StepInfo& s : plan->steps()) {
+      chosen.push_back(s.tactic + " " + s.config);
+      if (!s.problem.starts_with("conv:")) continue;
+      tactics.insert(s.tactic), measured = 1, offered = 1;
+      for (const TacticNote& n : s.others) {
+        measured += n.us > 0, offered += n.us > 0 || n.reason.find("not measured") != n.reason.npos;
+        if (n.us > 0) tactics.insert(n.tactic);
+      }
+    }
+    const size_t most = tune::first_of_tactic * tactics.size() + tune::most_others;
+    EXPECT_GE(measured, tactics.size());
+    EXPECT_LE(measured, most);
+    EXPECT_GT(offered, most) << "too few to say anything";
+    EXPECT_LE(stats(*plan).compiled, std::ssize(chosen) * tune::stage_of_few + static_cast<int64_t>(most));
+    if (cold)
+      write_text(folder / "chosen", fmt::format("{}", fmt::join(chosen, "\n")));
+    else
+      EXPECT_EQ(read_text(folder / "chosen"), fmt::format("{}", fmt::join(chosen, "\n")));
+  };
+  alone_with_nvrtc([&](fake::Cuda&) { build(true); });
+  alone_with_nvrtc([&](fake::Cuda&) { build(false); });
+}
+
 TEST_F(Faults, clocks_that_are_held_down_while_tuning_are_said) {
   const auto build = [&](int level) {
     open_first("libnvidia-ml.so.1");

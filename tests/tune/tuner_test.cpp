@@ -342,6 +342,75 @@ TEST(Tuner, refuses_a_negative_time_limit) {
   EXPECT_THROW(Tuner(ops::this_machine(1), 2, {}, Cache::in_memory(), {}, {.limit_s = -1}), Error);
 }
 
+/// A GPU that is not here, and an offer of 20 candidates of two tactics: of walked, all of which take three times as long as their
+/// estimates, and of hopper.
+struct StagedOffer {
+  ops::Machine machine = ops::this_machine(1);
+  Offer offer;
+  StagedOffer() {
+    auto gpu = std::make_shared<ops::Gpu>();
+    gpu->info.major = 9;
+    machine.gpu = gpu;
+    std::vector<ops::Candidate> all;
+    for (int i = 0; i < 10; ++i) {
+      all.push_back({"walked", std::to_string(i), 10.0 + i, {}});
+      all.push_back({"hopper", std::to_string(i), 12.0 + i, {}});
+    }
+    offer = offer_of(std::move(all));
+  }
+  CacheEntry entry(const Tuner& t, const std::vector<std::pair<std::string, int>>& measured) const {
+    CacheEntry e{{offer.problem, device_text(t.machine()), t.machine().versions}, 2, {}};
+    for (const auto& [tactic, i] : measured) {
+      const double us = tactic == "walked" ? 3 * (10 + i) : 12 + i;
+      e.timings.push_back({tactic, std::to_string(i), us, us, us, us, us, 12});
+    }
+    return e;
+  }
+  std::vector<std::pair<std::string, std::string>> needed(Tuner& t) const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (size_t i : t.needed(offer)) all.emplace_back(offer.candidates[i].tactic, offer.candidates[i].config);
+    return all;
+  }
+};
+
+using Names = std::vector<std::pair<std::string, std::string>>;
+
+TEST(Tuner, on_a_gpu_races_in_stages) {
+  const StagedOffer s;
+  const auto cache = Cache::in_memory();
+  Tuner t(s.machine, 2, {}, cache);
+  EXPECT_EQ(s.needed(t), (Names{{"walked", "0"}, {"walked", "1"}, {"hopper", "0"}, {"hopper", "1"}}));
+  cache->keep(s.entry(t, {{"walked", 0}, {"walked", 1}, {"hopper", 0}, {"hopper", 1}}));
+  EXPECT_EQ(s.needed(t), (Names{{"hopper", "2"}, {"hopper", "3"}, {"hopper", "0"}}))
+      << "others cannot win; the fastest beside them";
+  cache->keep(s.entry(t, {{"hopper", 2}, {"hopper", 3}}));
+  EXPECT_EQ(s.needed(t), (Names{{"hopper", "0"}})) << "decided";
+  const Problem p;
+  EXPECT_EQ(s.offer.candidates[t.choose(p.bound, s.offer).candidate].tactic, "hopper");
+  EXPECT_EQ(t.stats().cached, 1);
+  EXPECT_EQ(t.stats().measured, 0);
+}
+
+TEST(Tuner, a_tactic_that_was_refused_when_the_cache_was_filled_joins_the_race) {
+  const StagedOffer s;
+  const auto cache = Cache::in_memory();
+  Tuner t(s.machine, 2, {}, cache);
+  cache->keep(s.entry(t, {{"hopper", 0}, {"hopper", 1}, {"hopper", 2}, {"hopper", 3}}));
+  EXPECT_EQ(s.needed(t), (Names{{"walked", "0"}, {"walked", "1"}, {"hopper", "0"}}));
+}
+
+TEST(Tuner, measures_all_at_once_where_all_are_to_be_seen_at_level_3_and_on_the_processor) {
+  const StagedOffer s;
+  Tuner seen(s.machine, 2, {}, Cache::in_memory()), exhaustive(s.machine, 3, {}, Cache::in_memory()), host = tuner(2);
+  seen.race_all_at_once();
+  for (Tuner* t : {&seen, &exhaustive, &host}) EXPECT_EQ(s.needed(*t).size(), s.offer.candidates.size());
+  const auto cache = Cache::in_memory();
+  Tuner staged(s.machine, 2, {}, cache), again(s.machine, 2, {}, cache);
+  cache->keep(s.entry(staged, {{"walked", 0}, {"walked", 1}, {"hopper", 0}, {"hopper", 1}, {"hopper", 2}, {"hopper", 3}}));
+  again.race_all_at_once();
+  EXPECT_EQ(s.needed(again).size(), s.offer.candidates.size()) << "a race in stages left some out";
+}
+
 TEST(Tuner, prepares_lengthy_candidates_at_level_3_only) {
   const Offer o = offer_of({{"a", "", 10, {}}, {"b", "", 12, {}}, {"c", "", 11, {}, true}});
   EXPECT_EQ(tuner(2).needed(o), (std::vector<size_t>{0, 1}));

@@ -161,8 +161,9 @@ RandomProblem upsampled_floats(uint32_t seed) {
   return p;
 }
 
-/// A convolution of 8-bit integers whose images lie in blocks of 32 channels, with a residual in blocks or without.
-RandomProblem blocked_integers(uint32_t seed) {
+/// A convolution of 8-bit integers whose images lie in blocks of 32 channels, with a residual in blocks or without. `turned`: by any kernel of
+/// channels-last images, with copies around it.
+RandomProblem blocked_integers(uint32_t seed, bool turned) {
   Dice dice(seed);
   QuantizedCase c = random_case(dice, false);
   c.x[1] = c.w[1] = 32 * (1 + dice.below(5));
@@ -192,7 +193,9 @@ RandomProblem blocked_integers(uint32_t seed) {
     t.node.program = expr::Program::parse("(in0:f32) { " + quantized("in0", "0.4", 12, 1, type) + "return %9 }");
   }
   t.result(c.y_type, y);
-  choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) {
+    return turned == candidate.config.ends_with("blocks turned") && (turned || candidate.tactic == "walked");
+  });
   return p;
 }
 
@@ -218,7 +221,11 @@ TEST(GpuWalkedConv, reads_upsampled_images_on_200_random_problems) {
 }
 
 TEST(GpuWalkedConv, of_images_in_blocks_of_channels_equals_the_reference_bit_for_bit_on_200_random_problems) {
-  EXPECT_EQ(expect_right(200, blocked_integers), 200u);
+  EXPECT_EQ(expect_right(200, [](uint32_t seed) { return blocked_integers(seed, false); }), 200u);
+}
+
+TEST(GpuBlocksTurned, equal_the_reference_bit_for_bit_on_100_random_problems) {
+  EXPECT_EQ(expect_right(100, [](uint32_t seed) { return blocked_integers(seed, true); }), 100u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/value_of.h"
+#include "ops/conv/blocks_turned.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
@@ -101,7 +102,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   if (!made) offer.refuse("cuda", made.refusal());
   if (q->problem.blocked) {
     if (made) offer_walked(*made, offer);
-    return;
+    return offer_blocks_turned(node, machine, offer_int8_cuda, offer);
   }
   if (several) {
     if (made) offer_walked(*made, offer);
@@ -110,6 +111,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   for (const CudaTactic& t : cuda_tactics)
     if (made && t.integers) t.offer(*made, offer);
   offer_int8_cudnn(*q, machine.gpu, offer);
+  price_blocks(node, offer);
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {

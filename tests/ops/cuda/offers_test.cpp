@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -181,6 +182,60 @@ TEST(Offers, have_a_kernel_for_groups_of_every_extent_on_a_gpu) {
               const auto o = offered(f, machine);
               ASSERT_TRUE(o) << name(type) << ' ' << name(layout) << ' ' << channels << 'x' << length << ' ' << groups;
             }
+}
+
+/// A convolution of 8-bit integers of `side` x `side` pixels; `blocked`: in blocks of 32 channels.
+Form integers(bool blocked, int64_t images, int64_t channels, int64_t side, int64_t outputs, int64_t taps) {
+  Form f("QLinearConv", smelt_domain, {{"pads", std::vector<int64_t>(4, taps / 2)}},
+         "(in0:f32) { %1 = relu(in0):f32; %2 = round(%1):f32; %3 = const(255):f32; %4 = const(0):f32; "
+         "%5 = clip(%2, %4, %3):f32; %6 = cast(%5):u8; return %6 }");
+  if (blocked) f.node.attrs["blocked"] = int64_t{1};
+  const auto shape = [&](int64_t c) { return blocked ? Shape{images, c / 32, side, side, 32} : Shape{images, c, side, side}; };
+  const Layout layout = blocked ? Layout::plain : Layout::nhwc;
+  f.in(DType::u8, shape(channels), layout).in(Tensor::zeros(DType::i8, {outputs, channels, taps, taps}));
+  f.in(Tensor::zeros(DType::i32, {outputs})).in(Tensor::scalar(0.5f)).in(Tensor::scalar<uint8_t>(3));
+  f.in(Tensor::zeros(DType::f32, {outputs})).out(DType::u8, shape(outputs), layout);
+  return f;
+}
+
+double least_estimate(const Offer& o, bool turned) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Candidate& c : o.candidates)
+    if (turned == c.config.ends_with("blocks turned")) least = std::min(least, c.estimate_us);
+  return least;
+}
+
+TEST(Offers, price_blocks_of_channels_which_never_cost_less_than_channels_last_images) {
+  const auto priced = [](const RefusedTactic& r) {
+    return r.why.reason == Reason::not_profitable && r.why.text.starts_with("nchw32: ");
+  };
+  std::string sources;
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const Machine machine = noting_gpu(arch, sources);
+    for (const int64_t images : {1, 8, 32})
+      for (const int64_t channels : {32, 64, 128, 256, 512, 2048})
+        for (const int64_t side : {7, 14, 56})
+          for (const int64_t outputs : {32, 64, 256, 1024})
+            for (const int64_t taps : {1, 3}) {
+              SCOPED_TRACE(fmt::format("{} {}x{}x{} to {}, {}", arch, images, channels, side, outputs, taps));
+              Form rows = integers(false, images, channels, side, outputs, taps),
+                   blocks = integers(true, images, channels, side, outputs, taps);
+              const auto last = offered(rows, machine), blocked = offered(blocks, machine);
+              ASSERT_TRUE(last && blocked);
+              const double best = least_estimate(*last, false);
+              EXPECT_GE(least_estimate(*blocked, false), best);
+              EXPECT_GT(least_estimate(*blocked, true), best) << "copies around it cost nothing";
+              const auto price = std::ranges::find_if(last->refused, priced);
+              ASSERT_NE(price, last->refused.end());
+              EXPECT_THAT(price->why.text,
+                          testing::HasSubstr(fmt::format("guess is {:.1f} us", least_estimate(*blocked, false))));
+              EXPECT_THAT(price->why.text, testing::HasSubstr(fmt::format("guessed at {:.1f} us", best)));
+            }
+    Form odd = integers(false, 1, 48, 14, 64, 3);
+    const auto o = offered(odd, machine);
+    ASSERT_TRUE(o);
+    EXPECT_TRUE(std::ranges::none_of(o->refused, priced)) << "48 channels are no blocks of 32";
+  }
 }
 
 /// The configurations of "walked" for an 8-bit convolution of 3 x 3 to so many channels, the best guess first.

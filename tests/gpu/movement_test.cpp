@@ -22,6 +22,9 @@ TEST(GpuMovement, transposes_anything) {
                                                                   {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}},
                                                                   {{1, 128}, {1, 0}},
                                                                   {{70000, 9}, {1, 0}},
+                                                                  {{3, 72, 136}, {0, 2, 1}},
+                                                                  {{2, 129, 80, 16}, {0, 3, 1, 2}},
+                                                                  {{130, 2, 68}, {2, 1, 0}},
                                                                   {{8, 64, 64}, {1, 2, 0}}};
   for (const DType type : {DType::u8, DType::f16, DType::f32, DType::i64})
     for (const auto& [shape, perm] : cases) {
@@ -68,6 +71,23 @@ TEST(GpuMovement, reorders_layouts) {
         t.result(type, shape, to_nhwc ? Layout::nhwc : Layout::plain);
         EXPECT_FALSE(agree_on_gpu(t, {t.inputs[0]}, 0).empty());
       }
+}
+
+TEST(GpuMovement, reorders_images_whose_pixels_begin_at_whole_vectors) {
+  for (const DType type : {DType::i8, DType::f16, DType::f32, DType::i64})
+    for (const Shape& shape : {Shape{2, 255, 14, 14}, Shape{1, 67, 80, 80}, Shape{3, 9, 7, 9}})
+      for (const int64_t pitch : {(shape[1] + 15) / 16 * 16, shape[1] + 1})
+        for (const bool to_nhwc : {false, true}) {
+          const int64_t row = shape[3] * pitch;
+          const Shape strides{shape[2] * row, 1, row, pitch};
+          Trial t;
+          t.node.domain = smelt_domain;
+          t.node.op = "Reorder";
+          t.add(random_tensor(type, shape, 5, -50, 50), false, to_nhwc ? Layout::plain : Layout::nhwc);
+          t.result(type, shape, to_nhwc ? Layout::nhwc : Layout::plain);
+          (to_nhwc ? t.bound.outputs[0] : t.bound.inputs[0]).strides = strides;
+          EXPECT_FALSE(agree_on_gpu(t, {t.inputs[0]}, 0).empty());
+        }
 }
 
 }  // namespace

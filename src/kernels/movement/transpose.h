@@ -5,6 +5,9 @@
 
 namespace smelt::kernels {
 
+/// The rows and columns of a tile of elements of so many bytes.
+SMELT_SHARED constexpr int transpose_side(int bytes) { return bytes < 4 ? 64 : 32; }
+
 /// T: an unsigned integer of an element's size; void on the host.
 template <class T> struct Planes {
   const T* from;                // [planes, rows, columns], the elements of a row side by side

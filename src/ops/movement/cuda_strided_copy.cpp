@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "expr/cuda.h"
 #include "kernels/movement/transpose.h"
 #include "ops/cpu/strided_copy.h"
@@ -37,8 +38,9 @@ class TileCopy final : public CompiledKernel {
     Views planes;
     int64_t rows, columns, from_row, to_column;
   };
-  TileCopy(const Split& s, int64_t bytes, const Gpu& gpu)
-      : CompiledKernel(gpu, {"copy:tile", source(s, bytes), {}}, "copy"),
+  TileCopy(const Split& s, int64_t bytes, int64_t alignment_in, int64_t alignment_out, const Gpu& gpu)
+      : CompiledKernel(gpu, {"copy:tile", source(s, bytes, alignment_in, alignment_out), {}}, "copy"),
+        side_(kernels::transpose_side(static_cast<int>(bytes))),
         walk_(s.planes, 1),
         planes_{.from_row = s.from_row,
                 .to_column = s.to_column,
@@ -50,9 +52,9 @@ class TileCopy final : public CompiledKernel {
     planes_.from = b.inputs[0];
     planes_.to = b.outputs[0];
     arguments.value(planes_).bytes(walk_.data(), walk_.size());
-    const device::cuda::LaunchShape shape{.grid = {(int64_t{planes_.columns} + 31) / 32, (int64_t{planes_.rows} + 31) / 32,
-                                                   std::min<int64_t>(walk_.chunks(), 65535)},
-                                          .block = {32, 8, 1}};
+    const device::cuda::LaunchShape shape{
+        .grid = {divide_up(planes_.columns, side_), divide_up(planes_.rows, side_), std::min<int64_t>(walk_.chunks(), 65535)},
+        .block = {32, 8, 1}};
     launch(b, shape, arguments);
   }
   /// The axes that are contiguous on either side, where they differ and are long enough for tiles; the others are planes.
@@ -76,12 +78,24 @@ class TileCopy final : public CompiledKernel {
   }
 
  private:
-  static std::string source(const Split& s, int64_t bytes) {
+  /// Elements of the widest vector at which every row (of view 0; of view 1 every column) begins.
+  static int64_t vector(const Split& s, size_t view, int64_t step, int64_t bytes, int64_t alignment) {
+    Shape strides = s.planes.strides[view];
+    strides.push_back(step);
+    strides.push_back(1);
+    int64_t width = 16 / bytes;
+    while (width > 1 && access_step(strides, bytes, alignment, width) != 1) width /= 2;
+    return width;
+  }
+  static std::string source(const Split& s, int64_t bytes, int64_t alignment_in, int64_t alignment_out) {
     const auto rank = static_cast<int>(s.planes.extents.size());
-    const KernelEntry copy{"copy", "256", fmt::format("TransposeArgs<{}, {}>", expr::cuda_type(integer_of(bytes)), rank),
-                           "transpose"};
+    const std::string type(expr::cuda_type(integer_of(bytes)));
+    const KernelEntry copy{"copy", "256, 4", fmt::format("TransposeArgs<{}, {}>", type, rank),
+                           fmt::format("transpose<{}, {}, {}, {}>", type, rank, vector(s, 0, s.from_row, bytes, alignment_in),
+                                       vector(s, 1, s.to_column, bytes, alignment_out))};
     return "#include \"movement/transpose.cuh\"\n" + entry_source(copy, kernels::transpose_bytes(rank));
   }
+  int64_t side_;
   WalkArgument walk_;
   kernels::Planes<void> planes_;
 };
@@ -94,11 +108,11 @@ class MovesKernel final : public Kernel {
     for (const StridedMove& m : moves) {
       if (elements(m.extents) == 0) continue;
       Part part{m.offset * bytes, m.output, nullptr};
+      int64_t aligned = alignment_in;  // the window begins where the offset says
+      while (aligned > 1 && part.offset % aligned != 0) aligned /= 2;
       if (const auto split = tiles ? TileCopy::split(merged(m.extents, {m.from, m.to}, 1)) : std::nullopt) {
-        part.kernel = std::make_unique<TileCopy>(*split, bytes, gpu);
+        part.kernel = std::make_unique<TileCopy>(*split, bytes, aligned, alignments_out[m.output], gpu);
       } else {
-        int64_t aligned = alignment_in;  // the window begins where the offset says
-        while (aligned > 1 && part.offset % aligned != 0) aligned /= 2;
         part.kernel = walk_copy(m, bytes, width, aligned, alignments_out[m.output], gpu);
       }
       parts_.push_back(std::move(part));

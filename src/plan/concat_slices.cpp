@@ -4,8 +4,10 @@
 #include <iterator>
 #include <set>
 
+#include "ops/core/channels_last.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
 #include "plan/image_roles.h"
 
 namespace smelt::plan {
@@ -66,6 +68,29 @@ class Slices {
         const size_t i = static_cast<size_t>(t);
         if (sliceable[i] && uses[i] == 1 && s_.tensor(t).layout == Layout::nhwc) s_.tensor(t).strides = slice;
       }
+    }
+    if (on_gpu_) align_pixels(sliceable);
+  }
+
+  /// Gives what convolutions write for reorders alone pixels that begin at whole vectors: an odd number of channels is stored, and read, an
+  /// element at a time where the next pixel begins right behind it.
+  void align_pixels(const std::vector<bool>& sliceable) {
+    constexpr int64_t vector_bytes = 16, most_over = 4;  // a quarter more memory at most
+    std::set<TensorIndex> others;                        // that more than reorders read
+    for (const Step& step : s_.steps)
+      if (step.kind != StepKind::kernel || !is_reorder(*step.node)) others.insert(step.inputs.begin(), step.inputs.end());
+    for (const Step& step : s_.steps) {
+      if (step.kind != StepKind::kernel || !is_image_conv(s_, step, true) || step.outputs.size() != 1) continue;
+      const TensorIndex y = step.outputs[0];
+      BoundValue& image = s_.tensor(y);
+      if (!sliceable[static_cast<size_t>(y)] || others.contains(y) || image.layout != Layout::nhwc || !image.strides.empty())
+        continue;
+      const int64_t element = ops::element_bytes(image.type), channels = image.shape[1];
+      const int64_t vector = vector_bytes / std::max<int64_t>(1, element), whole = (channels + vector - 1) / vector * vector;
+      if (whole == channels || (whole - channels) * most_over > channels) continue;
+      Shape wider = image.shape;
+      wider[1] = whole;
+      image.strides = ops::channels_last_strides(wider);
     }
   }
 

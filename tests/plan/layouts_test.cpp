@@ -2,7 +2,12 @@
 
 #include <algorithm>
 
+#include "device/cuda/compiler.h"
 #include "ops/core/machine.h"
+#include "plan/context.h"
+#include "plan/layouts.h"
+#include "plan/machine.h"
+#include "plan/shapes.h"
 #include "smelt/session.h"
 #include "support/graphs.h"
 
@@ -177,6 +182,39 @@ TEST(Layouts, what_no_tactic_runs_channels_last_stays_plain) {
   v = n.node("turn", "Transpose", {v}, {1, 7, 6, 12}, {{"perm", std::vector<int64_t>{0, 3, 2, 1}}});
   n.b.g.add_output(v);
   run_and_compare(std::move(n.b.g));
+}
+
+/// The strides of what a convolution of f16 to so many channels writes in an H100's plan, and whether its image is pooled too.
+Shape strides_of_result(int64_t channels, bool pooled) {
+  using Ints = std::vector<int64_t>;
+  Builder b;
+  const SymShape y = to_sym({2, channels, 20, 20});
+  const ValueId x = b.input("x", to_sym({2, 64, 20, 20}), DType::f16);
+  const ValueId conv = b.node("conv", "Conv", {x, b.weights("w", {channels, 64, 1, 1}, DType::f16)}, y, DType::f16);
+  b.output(conv);
+  if (pooled)
+    b.output(b.node("pool", "MaxPool", {conv}, to_sym({2, channels, 10, 10}), DType::f16,
+                    {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}));
+  Graph g = std::move(b.g);
+  const Options o = for_arch("sm_90a");
+  EmbeddedKernels none;
+  Context context(machine_for(o, false, none), o, Target{.is_host = false, .block_alignment = 256}, tune::Cache::in_memory());
+  const std::vector<NodeId> order = g.topological();
+  Environment env(g, order);
+  env.set(g.inputs()[0], DType::f16, {2, 64, 20, 20});
+  Segment s = plan_segment(g, order, env, true);
+  assign_layouts(s, context.tuner);
+  const auto step = std::ranges::find_if(s.steps, [](const Step& one) { return one.node->op == "Conv"; });
+  return s.tensor(step->outputs[0]).strides;
+}
+
+TEST(Layouts, pixels_that_reorders_alone_read_begin_at_whole_vectors_on_a_gpu) {
+  if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
+  EXPECT_EQ(strides_of_result(255, false), (Shape{20 * 20 * 256, 1, 20 * 256, 256}));
+  EXPECT_EQ(strides_of_result(84, false), (Shape{20 * 20 * 88, 1, 20 * 88, 88}));
+  EXPECT_EQ(strides_of_result(256, false), Shape{}) << "they do";
+  EXPECT_EQ(strides_of_result(9, false), Shape{}) << "16 are too many for 9";
+  EXPECT_EQ(strides_of_result(255, true), Shape{}) << "a pooling reads them";
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 /// (With bounds, a vector that is loaded early is waited for early, to be taken apart.)
 template <int Buffers, bool Mapped, bool Whole, HopperOperandKind... Kind> struct HopperStaging {
   static constexpr int buffers = Buffers;
-  static constexpr bool mapped = Mapped;
+  static constexpr bool mapped = Mapped, whole = Whole;
   static constexpr HopperOperandKind kinds[] = {Kind..., HopperOperandKind::each};
   static constexpr bool gated = ((Kind == HopperOperandKind::up) || ... || false);
   static constexpr int sums = gated ? 2 : 1;                                // of the products, for one column of y
@@ -68,14 +68,14 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
  private:
   template <int I> __device__ __forceinline__ void copy_column() const {
     if constexpr (kind(I) == HopperOperandKind::by_column) {
-      constexpr int two = 2 * sizeof(Element<I>);
+      constexpr int size = sizeof(Element<I>), together = Staging::whole || size == 2 ? 2 : 1;
 #pragma unroll
-      for (int c = 0; c < y_tile_n; c += 256) {
-        const int column = c + threadIdx.x % 128 * 2;
+      for (int c = 0; c < y_tile_n; c += 128 * together) {
+        const int column = c + threadIdx.x % 128 * together;
         const bool inside = column_ + column < n_;
         if (column < y_tile_n)
-          copy_async<two>(shared_address(columns_ + columns_before<I>()) + column * (two / 2),
-                          epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
+          copy_async<together * size>(shared_address(columns_ + columns_before<I>()) + column * size,
+                                      epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
       }
     }
   }

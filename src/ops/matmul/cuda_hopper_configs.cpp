@@ -249,7 +249,8 @@ std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e, int64_t width) {
       continue;
     }
     Kind kind = Kind::each;
-    if (vectors && !rows && (size == 2 || size == 4) && e.columns() % 2 == 0) kind = Kind::by_column;
+    // They are copied by 4 bytes or two elements at a time, none of them beyond the columns.
+    if (vectors && !rows && (size == 4 || (size == 2 && e.columns() % 2 == 0))) kind = Kind::by_column;
     if (vectors && rows && size <= 2 && size == bytes(e.output().type, 1) && e.columns() % width == 0 && !staged)
       kind = Kind::staged, staged = true;
     kinds.push_back(kind);

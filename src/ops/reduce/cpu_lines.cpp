@@ -10,6 +10,7 @@
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
 #include "ops/reduce/offer.h"
 
 namespace smelt::ops {
@@ -113,7 +114,7 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
       const int64_t from = first * extent() * bytes;
       line_simd().arg_rows(lines().element, x(b, from), n, extent(), {}, at);
       std::memset(y(b, from), 0, static_cast<size_t>(n * extent() * bytes));
-      for (int64_t r = 0; r < n; ++r) mark(y(b, from) + (r * extent() + at[r]) * bytes);
+      mark(y(b, from), at, n, extent(), 1);
     }
   }
   void columns(const Buffers& b, int64_t outer, int64_t first, int64_t n, char* scratch) const {
@@ -121,11 +122,17 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
     const int64_t bytes = lines().bytes, from = column(outer, first), step = lines().view.inner;
     line_simd().arg_columns(lines().element, x(b, from), step, n, extent(), {}, at);
     for (int64_t k = 0; k < extent(); ++k) std::memset(y(b, from) + k * step * bytes, 0, static_cast<size_t>(n * bytes));
-    for (int64_t c = 0; c < n; ++c) mark(y(b, from) + (at[c] * step + c) * bytes);
+    mark(y(b, from), at, n, 1, step);
   }
 
  private:
-  void mark(char* to) const { std::memcpy(to, one_.raw(), static_cast<size_t>(lines().bytes)); }
+  /// Element at[i] of n lines, which begin `line` elements apart and whose elements lie `step` apart.
+  void mark(char* y, const int64_t* at, int64_t n, int64_t line, int64_t step) const {
+    with_bytes(lines().bytes, [&]<class T>(T) {
+      const T one = *static_cast<const T*>(one_.raw());
+      for (int64_t i = 0; i < n; ++i) reinterpret_cast<T*>(y)[i * line + at[i] * step] = one;
+    });
+  }
 
   Tensor one_;
 };

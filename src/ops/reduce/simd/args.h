@@ -107,6 +107,12 @@ template <class E, bool largest, bool last> SMELT_INLINE int64_t arg_row(const E
   return across<Place>(found, nearer)[0];
 }
 
+/// n elements of rows, whose n the compiler knows, so that it moves them by registers: to[k · most + r] of row r.
+template <int64_t n, int64_t most, class E> SMELT_INLINE void turn_rows(const E* __restrict x, int64_t rows, E* __restrict to) {
+  for (int64_t k = 0; k < n; ++k)
+    for (int64_t r = 0; r < rows; ++r) to[k * most + r] = x[r * n + k];
+}
+
 /// Few elements in few columns, of many tensors: all columns of some tensors lie side by side, so that a register holds one element of as
 /// many, without moves between lanes.
 constexpr int64_t few_elements = 16;
@@ -117,16 +123,40 @@ void arg_short_columns(const E* x, int64_t columns, int64_t n, int64_t outers, i
   const int64_t at_once = most / columns;
   for (; outers > 0; outers -= at_once, x += at_once * n * columns, y += at_once * columns) {
     const int64_t some = outers < at_once ? outers : at_once;
-    const E* from = x;
-    for (int64_t o = 0; o < some; ++o)
-      for (int64_t k = 0; k < n; ++k)
-        for (int64_t c = 0; c < columns; ++c) turned[k * most + o * columns + c] = *from++;
+    switch (columns == 1 ? n : 0) {
+      case 1: turn_rows<1, most>(x, some, turned); break;
+      case 2: turn_rows<2, most>(x, some, turned); break;
+      case 3: turn_rows<3, most>(x, some, turned); break;
+      case 4: turn_rows<4, most>(x, some, turned); break;
+      case 5: turn_rows<5, most>(x, some, turned); break;
+      case 6: turn_rows<6, most>(x, some, turned); break;
+      case 7: turn_rows<7, most>(x, some, turned); break;
+      default:
+        // Along k, not along c, whose few elements a compiler would copy by a call.
+        for (int64_t o = 0; o < some; ++o)
+          for (int64_t c = 0; c < columns; ++c)
+            for (int64_t k = 0; k < n; ++k) turned[k * most + o * columns + c] = x[(o * n + k) * columns + c];
+    }
     arg_columns<E, largest, last>(turned, most, some * columns, n, y);
   }
 }
 
+/// Bytes are compared as they are, and the first of a value is looked for as such.
+template <class E, bool largest> SMELT_INLINE int64_t first_of_bytes(const E* x, int64_t n) {
+  E top = x[0];
+  for (int64_t i = 0; i < n; ++i) top = (largest ? x[i] > top : x[i] < top) ? x[i] : top;
+  return static_cast<const E*>(__builtin_memchr(x, static_cast<uint8_t>(top), static_cast<uint64_t>(n))) - x;
+}
+
 template <class E, bool largest, bool last> void arg_rows(const E* x, int64_t rows, int64_t n, int64_t* y) {
-  if (n <= few_elements && rows > 1) return arg_short_columns<E, largest, last>(x, 1, n, rows, y);
+  constexpr int64_t short_row = 32;
+  if constexpr (sizeof(E) == 1 && !last) {
+    if (n >= short_row) {
+      for (int64_t r = 0; r < rows; ++r) y[r] = first_of_bytes<E, largest>(x + r * n, n);
+      return;
+    }
+  }
+  if (n <= few_elements && n < width<ComparedAs<E>> && rows > 1) return arg_short_columns<E, largest, last>(x, 1, n, rows, y);
   for (int64_t r = 0; r < rows; ++r) y[r] = arg_row<E, largest, last>(x + r * n, n);
 }
 

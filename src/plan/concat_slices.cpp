@@ -32,7 +32,7 @@ class Slices {
     if (step.kind != StepKind::kernel) return false;
     const Node& n = *step.node;
     if (is_reorder(n) || (on_gpu_ ? is_block_move(n) : is_part(n)) || ops::is_elementwise(n) || is_resize(n) ||
-        is_image_pool(s_, step, on_gpu_))
+        is_image_pool(s_, step))
       return true;
     if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
     if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
@@ -62,7 +62,7 @@ class Slices {
       }
     }
     for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
-      if (!is_channel_concat(s_, *step, on_gpu_) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
+      if (!is_channel_concat(s_, *step) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
       const Shape slice = ops::memory_strides(s_.tensor(step->outputs[0]));
       for (TensorIndex t : step->inputs) {
         const size_t i = static_cast<size_t>(t);

@@ -16,13 +16,13 @@ bool is_conv(const Node& n) {
 }
 
 /// Along any axis: the copies are as long as what lies inside of it.
-bool is_image_concat(const Segment& s, const Step& step, bool on_gpu) {
-  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0]), on_gpu);
+bool is_image_concat(const Segment& s, const Step& step) {
+  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0]));
 }
 
 /// The image's element by element; the scale and the zero point follow from all of them.
-bool is_dynamic_quantize(const Segment& s, const Step& step, bool on_gpu) {
-  return step.node->is("DynamicQuantizeLinear") && is_image(s.tensor(step.outputs[0]), on_gpu);
+bool is_dynamic_quantize(const Segment& s, const Step& step) {
+  return step.node->is("DynamicQuantizeLinear") && is_image(s.tensor(step.outputs[0]));
 }
 
 /// Parts of an image, and what lies around it: their kernels go by strides.
@@ -43,9 +43,9 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 }  // namespace
 
-bool is_image(const ops::BoundTensor& t, bool on_gpu) {
+bool is_image(const ops::BoundTensor& t) {
   const size_t rank = t.shape.size();
-  return t.type != DType::undefined && (on_gpu ? rank == 4 : rank >= 3 && rank <= 5);
+  return t.type != DType::undefined && rank >= 3 && rank <= 5;
 }
 
 bool is_quantized_conv(const Node& n) {
@@ -54,8 +54,8 @@ bool is_quantized_conv(const Node& n) {
 
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 
-bool is_channel_concat(const Segment& s, const Step& step, bool on_gpu) {
-  if (!is_image_concat(s, step, on_gpu)) return false;
+bool is_channel_concat(const Segment& s, const Step& step) {
+  if (!is_image_concat(s, step)) return false;
   const BoundValue& y = s.tensor(step.outputs[0]);
   return normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(y.shape.size())) == 1;
 }
@@ -76,38 +76,36 @@ bool is_block_move(const Node& n) { return n.is("DepthToSpace") || n.is("SpaceTo
 bool turns_well(const Node& n) { return n.is("DepthToSpace") && n.get_string("mode", "DCR") == "CRD"; }
 
 bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_quantized_conv(*step.node))
-    return is_image(s.tensor(step.inputs[0]), on_gpu) && is_image(s.tensor(step.outputs[0]), on_gpu);
+  if (is_quantized_conv(*step.node)) return is_image(s.tensor(step.inputs[0])) && is_image(s.tensor(step.outputs[0]));
   if (!is_conv(*step.node)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
-  if (!is_image(x, on_gpu) || !s.tensor(step.inputs[w]).constant.valid()) return false;
+  if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
   if (step.node->is("StemConv", smelt_domain)) return true;  // of images of any type, which it converts
   if (x.type == DType::f32 || (on_gpu && x.type == DType::f8e4m3fn)) return true;
   return is_half(x.type) && (on_gpu || w == 1);
 }
 
-bool is_image_pool(const Segment& s, const Step& step, bool on_gpu) {
+bool is_image_pool(const Segment& s, const Step& step) {
   static constexpr std::string_view pools[] = {"MaxPool",           "AveragePool", "GlobalMaxPool",
                                                "GlobalAveragePool", "ReduceMean",  "Reduce"};
   if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
-  if (!is_image(x, on_gpu) || !known || !is_image(s.tensor(step.outputs[0]), on_gpu)) return false;
+  if (!is_image(x) || !known || !is_image(s.tensor(step.outputs[0]))) return false;
   return static_cast<bool>(ops::pool::problem(bound_node(s, step, nullptr)));
 }
 
 Role role(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_image_concat(s, step, on_gpu)) return Role::follows;
+  if (is_image_concat(s, step)) return Role::follows;
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
   if (!on_gpu && (is_reduction(*step.node) || is_block_move(*step.node))) return Role::reads;
   if (is_image_conv(s, step, on_gpu) || (!on_gpu && step.node->is("DeformConv"))) return Role::image;
   // Windows over plain rows are as fast on the processor.
-  if (is_image_pool(s, step, on_gpu)) return on_gpu ? Role::image : Role::follows;
-  if (is_dynamic_quantize(s, step, on_gpu)) return Role::follows;
-  const bool images_out =
-      std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
+  if (is_image_pool(s, step)) return on_gpu ? Role::image : Role::follows;
+  if (is_dynamic_quantize(s, step)) return Role::follows;
+  const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
   const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) ||
                           (on_gpu ? is_instance_norm(step) || is_block_move(*step.node) : is_softmax(s, step));
   return images_out && either_way ? Role::follows : Role::plain;

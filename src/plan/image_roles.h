@@ -15,11 +15,11 @@ enum class Role : uint8_t {
   reads,    // whatever its inputs are; its result, of other extents, may lie either way
 };
 
-/// A batch of channels along one to three axes; on a GPU, whose kernels know no other, along two.
-bool is_image(const ops::BoundTensor& t, bool on_gpu);
+/// A batch of channels along one to three axes.
+bool is_image(const ops::BoundTensor& t);
 bool is_quantized_conv(const Node& n);
 bool is_reorder(const Node& n);
-bool is_channel_concat(const Segment& s, const Step& step, bool on_gpu);
+bool is_channel_concat(const Segment& s, const Step& step);
 /// Statistics over the pixels of each channel.
 bool is_instance_norm(const Step& step);
 /// Nearest ones move whole pixels; the offer of others takes plain images only.
@@ -33,7 +33,7 @@ bool is_block_move(const Node& n);
 bool turns_well(const Node& n);
 /// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
 bool is_image_conv(const Segment& s, const Step& step, bool on_gpu);
-bool is_image_pool(const Segment& s, const Step& step, bool on_gpu);
+bool is_image_pool(const Segment& s, const Step& step);
 Role role(const Segment& s, const Step& step, bool on_gpu);
 
 }  // namespace smelt::plan

@@ -95,14 +95,12 @@ class Pass {
   }
 
   /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
-  bool counts(const ops::BoundTensor& t) const {
-    return is_image(t, on_gpu_) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
-  }
+  bool counts(const ops::BoundTensor& t) const { return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape); }
   bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
   /// A constant that is joined to images, and lies as they do then.
   bool is_constant_image(TensorIndex t) const {
     if (t == absent || !s_.tensor(t).constant.valid()) return false;
-    return is_image(s_.tensor(t), on_gpu_) && !ops::is_same_either_way(s_.tensor(t).shape);
+    return is_image(s_.tensor(t)) && !ops::is_same_either_way(s_.tensor(t).shape);
   }
   /// Those of the step's images that are channels-last where the step is: operands of fewer axes, which broadcast, stay plain.
   bool counts(TensorIndex t, const Step& step) const {

@@ -9,6 +9,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
 #include "plans.h"
+#include "support/image_network.h"
 
 namespace smelt::run {
 namespace {
@@ -241,6 +242,29 @@ TEST(GpuSession, a_gpu_that_there_is_not_is_a_usage_error) {
     EXPECT_EQ(e.code(), ExitCode::usage);
   }
 }
+
+class GpuImages : public testing::TestWithParam<size_t> {};
+
+TEST_P(GpuImages, of_any_number_of_axes_agree_with_the_reference) {
+  for (const DType type : {DType::f32, DType::f16}) {
+    for (const char* tactics : {"", "-cudnn", "-cudnn,-hopper", "-cudnn,-hopper,-walked"}) {
+      SCOPED_TRACE(std::string(name(type)) + " " + tactics);
+      const Graph g = image_network(GetParam(), type);
+      Options options = on_gpu();
+      options.allow_fallback = false;
+      options.skip.clear();
+      options.tactics = tactics;
+      const auto plan = Plan::build(clone(g), options);
+      auto execution = plan->execution();
+      const std::vector<Tensor> in{random_tensor(image_shape(GetParam()), 7).cast(type)};
+      execution->bind(in);
+      execution->run();
+      expect_outputs(execution->outputs(), ops::evaluate(g, in), type == DType::f32 ? 1e-5 : 4e-3);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Axes, GpuImages, testing::Values(1, 2, 3));
 
 class GpuRandomGraph : public testing::TestWithParam<unsigned> {};
 

@@ -10,6 +10,7 @@
 #include "plan/shapes.h"
 #include "smelt/session.h"
 #include "support/graphs.h"
+#include "support/image_network.h"
 
 namespace smelt::plan {
 
@@ -60,6 +61,16 @@ TEST(Layouts, a_region_of_images_is_reordered_only_where_it_ends) {
   const auto ops = run_and_compare(std::move(n.b.g));
   EXPECT_LE(std::ranges::count(ops, "ai.smelt.Reorder"), 3);
   EXPECT_EQ(ops.back(), "ai.smelt.Reorder");
+}
+
+TEST(Layouts, images_of_any_number_of_axes_are_channels_last_on_a_gpu) {
+  for (const size_t axes : {1, 2, 3}) {
+    const auto plan = Plan::build(image_network(axes, DType::f16), for_arch("sm_90a"));
+    for (const StepInfo& step : plan->steps()) {
+      if (!step.op.ends_with("Conv")) continue;
+      EXPECT_NE(step.problem.find(":nhwc"), std::string::npos) << step.problem;
+    }
+  }
 }
 
 TEST(Layouts, a_concatenation_of_channels_is_never_copied) {

@@ -179,7 +179,10 @@ bool lies_alike(const BoundTensor& y, size_t rank, size_t axis, const std::vecto
 
 }  // namespace
 
-const LineSimd& line_simd() { return simd::best() == simd::Isa::avx2 ? avx2::line_simd() : base::line_simd(); }
+const LineSimd& line_simd() {
+  if (simd::widest() == simd::Isa::avx512) return avx512::line_simd();
+  return simd::best() == simd::Isa::avx2 ? avx2::line_simd() : base::line_simd();
+}
 
 Result<Lines> lines_of(const BoundNode& b, int64_t axis) {
   const BoundTensor& x = b.inputs[0];

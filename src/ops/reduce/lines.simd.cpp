@@ -144,28 +144,36 @@ SMELT_INLINE void scan_pieces(const E* x, E* y, int64_t step, int64_t n, bool re
   using P = Piece<E, typename TotalOf<E>::Type>;
   const int64_t from = reverse ? (n - 1) * step : 0, on = reverse ? -step : step;
   x += from, y += from;
-  if constexpr (pieces == 1) {
-    P piece(product);
-    for (int64_t i = 0; i < n; ++i, x += on, y += on) piece.template step<product, exclusive>(x, y);
-  } else {
-    P a(product), b(product), c(product), d(product);
-    for (int64_t i = 0; i < n; ++i, x += on, y += on) {
-      a.template step<product, exclusive>(x, y);
-      b.template step<product, exclusive>(x + P::count, y + P::count);
+  P a(product), b(product), c(product), d(product);
+  for (int64_t i = 0; i < n; ++i, x += on, y += on) {
+    a.template step<product, exclusive>(x, y);
+    if constexpr (pieces > 1) b.template step<product, exclusive>(x + P::count, y + P::count);
+    if constexpr (pieces > 2) {
       c.template step<product, exclusive>(x + 2 * P::count, y + 2 * P::count);
       d.template step<product, exclusive>(x + 3 * P::count, y + 3 * P::count);
     }
   }
 }
 template <bool product, bool exclusive, class E>
-void scan_some_columns(const E* x, E* y, int64_t columns, int64_t n, bool reverse) {
+void scan_some_columns(const E* x, E* y, int64_t step, int64_t columns, int64_t n, bool reverse) {
   constexpr int64_t count = Piece<E, typename TotalOf<E>::Type>::count;
   int64_t c = 0;
-  for (; c + 4 * count <= columns; c += 4 * count) scan_pieces<4, product, exclusive>(x + c, y + c, columns, n, reverse);
+  for (; c + 4 * count <= columns; c += 4 * count) scan_pieces<4, product, exclusive>(x + c, y + c, step, n, reverse);
+  for (; c + 2 * count <= columns; c += 2 * count) scan_pieces<2, product, exclusive>(x + c, y + c, step, n, reverse);
   for (; c < columns; c += count) {
     const int64_t first = c < columns - count ? c : columns - count;
-    scan_pieces<1, product, exclusive>(x + first, y + first, columns, n, reverse);
+    scan_pieces<1, product, exclusive>(x + first, y + first, step, n, reverse);
   }
+}
+
+/// Whether columns are walked from top to bottom, totals in registers, and not line by line: of few columns a walk reads whole lines, and
+/// few elements are worth no totals in memory.
+template <class E> bool goes_down(int64_t columns, int64_t n) {
+  constexpr int64_t few_columns = 64, few_elements = 24;
+  if constexpr (is_half<E>)
+    return false;
+  else
+    return columns >= Piece<E, typename TotalOf<E>::Type>::count && (columns <= few_columns || n <= few_elements);
 }
 
 /// So many rows side by side: each addition waits for the one before it in its row, but not for those of the others.
@@ -227,21 +235,25 @@ void any_scan_rows(LineElement e, const void* x, void* y, int64_t rows, int64_t 
 void any_scan_columns(LineElement e, const void* x, void* y, int64_t step, int64_t columns, int64_t n, ScanRule rule) {
   with_element(e, [&]<class E>(const E*) {
     with_rule(rule, [&]<bool product, bool exclusive>() {
-      scan_columns<product, exclusive>(static_cast<const E*>(x), static_cast<E*>(y), step, columns, n, rule.reverse);
+      const E* from = static_cast<const E*>(x);
+      E* to = static_cast<E*>(y);
+      if constexpr (!is_half<E>) {
+        if (goes_down<E>(columns, n)) return scan_some_columns<product, exclusive>(from, to, step, columns, n, rule.reverse);
+      }
+      scan_columns<product, exclusive>(from, to, step, columns, n, rule.reverse);
     });
   });
 }
 template <bool product, bool exclusive, class E>
 void scan_tensors_of(const E* x, E* y, int64_t columns, int64_t n, int64_t outers, bool reverse) {
-  constexpr int64_t some = 64;
   if constexpr (!is_half<E>) {
     if (columns < Piece<E, typename TotalOf<E>::Type>::count)
       return scan_few_columns<product, exclusive>(x, y, columns, n, outers, reverse);
   }
   for (int64_t o = 0; o < outers; ++o, x += n * columns, y += n * columns) {
     if constexpr (!is_half<E>) {
-      if (columns <= some) {
-        scan_some_columns<product, exclusive>(x, y, columns, n, reverse);
+      if (goes_down<E>(columns, n)) {
+        scan_some_columns<product, exclusive>(x, y, columns, columns, n, reverse);
         continue;
       }
     }

@@ -375,7 +375,7 @@ TEST(LineTactics, add_up_forwards_and_backwards) {
 TEST(LineTactics, add_up_few_columns) {
   for (const char* op : {"CumSum", "CumProd"})
     for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64})
-      for (int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 515})
+      for (int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65, 515})
         for (int64_t flags : {0, 1, 2, 3})
           for (const Shape& shape : {Shape{37, 2, columns}, Shape{2, 9, columns}}) {
             Trial t = trial(op, type, shape, {{"exclusive", flags & 1}, {"reverse", flags >> 1}});
@@ -387,7 +387,10 @@ TEST(LineTactics, add_up_few_columns) {
 }
 
 TEST(LineTactics, mark_the_largest) {
-  for (int64_t axis : {0, 1, 2}) agrees(trial("Hardmax", DType::f32, {4, 5, 33}, {{"axis", axis}}), 0);
+  for (DType type : {DType::f32, DType::f64, DType::f16})
+    for (int64_t axis : {0, 1, 2})
+      for (const Shape& shape : {Shape{4, 5, 33}, Shape{70, 1, 3}, Shape{9, 600, 16}})
+        agrees(trial("Hardmax", type, shape, {{"axis", axis}}), 0);
 }
 
 }  // namespace

@@ -65,7 +65,10 @@ template <class F> SMELT_INLINE auto with_element(ops::LineElement e, F&& f) {
 
 /// A comparison's lanes; any(m) whether one of them is set.
 template <class T> SMELT_INLINE bool any(Vector<MaskOf<T>> m) {
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+  const auto bits = reinterpret_cast<__m512i>(m);
+  return _mm512_test_epi64_mask(bits, bits) != 0;
+#elif defined(__AVX2__)
   return _mm256_movemask_epi8(reinterpret_cast<__m256i>(m)) != 0;
 #else
   return _mm_movemask_epi8(reinterpret_cast<__m128i>(m)) != 0;

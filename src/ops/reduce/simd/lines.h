@@ -45,3 +45,6 @@ const ops::LineSimd& line_simd();
 namespace smelt::avx2 {
 const ops::LineSimd& line_simd();
 }
+namespace smelt::avx512 {
+const ops::LineSimd& line_simd();
+}

@@ -116,8 +116,7 @@ Problem problem(const BoundNode& b) {
   return p;
 }
 
-bool copies_with_padding(const Problem& p) {
-  constexpr int64_t few_channels = 4;
+bool copies_with_padding(const Problem& p, int64_t few_channels) {
   return !p.transposed && p.spatial() == 2 && p.group == 1 && p.channels() <= few_channels && p.x.size() == 1 &&
          p.x[0].upsample == 1 && p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1) && !is_mostly_padding(p);
 }

@@ -59,9 +59,9 @@ Arguments arguments(const Node& node);
 /// The problem of a bound Conv, ConvTranspose or ai.smelt Conv, without its epilogue.
 Problem problem(const BoundNode& node);
 
-/// True for images of few channels (an RGB input): kernels copy them once with their padding in place, from any layout, so that
-/// a window's row of taps is contiguous.
-bool copies_with_padding(const Problem& p);
+/// True for images of few channels (an RGB input), at most so many: kernels copy them once with their padding in place, from any layout, so
+/// that a window's row of taps is contiguous.
+bool copies_with_padding(const Problem& p, int64_t few_channels = 4);
 
 /// True of a transposed one each of whose results has one pixel in its sum: the window is the stride, and nothing is cut off or added.
 bool windows_lie_side_by_side(const Problem& p);

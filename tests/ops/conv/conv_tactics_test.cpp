@@ -87,6 +87,25 @@ TEST(ConvTactics, read_and_write_slices_of_wider_images) {
   EXPECT_EQ(agree(t, want), (std::vector<std::string>{"avx2", "winograd"}));
 }
 
+/// Whose pixels are copied with their padding in place, so that rows of taps are contiguous: dense and as slices, of every type.
+TEST(ConvTactics, of_few_channels_side_by_side) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const int64_t channels : {5, 8, 12, 13, 16, 17})
+      for (const int64_t width : {1, 2, 3, 5})
+        for (const int64_t stride : {1, 2})
+          for (const bool is_slice : {false, true}) {
+            ConvCase c = one({2, channels, 7, 11}, {channels + 2, channels, 3, width}, {stride, 1}, {1, width / 2, 0, width / 2});
+            c.dilation = {is_slice ? 2 : 1, 1};
+            c.type = type;
+            Trial t = trial(c);
+            const Tensor want = sums(c, t);
+            t.result(type, want.shape(), Layout::nhwc);
+            if (is_slice) t.bound.inputs[0].strides = {7 * 11 * 30, 1, 11 * 30, 30};
+            EXPECT_THAT(agree(t, want, type == DType::f32 ? 2e-6 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128),
+                        testing::Contains("avx2"));
+          }
+}
+
 TEST(ConvTactics, offer_several_inputs_joined_for_kernels_of_one) {
   for (Layout layout : {Layout::plain, Layout::nhwc}) {
     ConvCase c;

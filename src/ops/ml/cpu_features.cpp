@@ -77,17 +77,23 @@ Run scaler(const BoundNode& b, const Rows& rows) {
 
 enum class Norm : uint8_t { max, l1, l2 };
 
+template <Norm norm, class T> double sum_of(const T* x, int64_t n) {
+  constexpr int64_t chains = 8;  // sums beside each other, which do not wait for one another
+  double sums[chains] = {};
+  const auto term = [](double v) { return norm == Norm::l1 ? std::abs(v) : v * v; };
+  int64_t i = 0;
+  for (; i + chains <= n; i += chains) {
+#pragma GCC unroll 8
+    for (int64_t u = 0; u < chains; ++u) sums[u] += term(static_cast<double>(x[i + u]));
+  }
+  for (; i < n; ++i) sums[0] += term(static_cast<double>(x[i]));
+  return ((sums[0] + sums[2]) + (sums[1] + sums[3])) + ((sums[4] + sums[6]) + (sums[5] + sums[7]));
+}
+
 /// What a row is divided by.
 template <class T> double norm_of(const T* x, int64_t n, Norm norm) {
-  double sums[4] = {};
   if (norm == Norm::max) return static_cast<double>(*std::max_element(x, x + n));
-  const auto term = [norm](double v) { return norm == Norm::l1 ? std::abs(v) : v * v; };
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4)
-    for (int64_t u = 0; u < 4; ++u) sums[u] += term(static_cast<double>(x[i + u]));
-  for (; i < n; ++i) sums[0] += term(static_cast<double>(x[i]));
-  const double sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
-  return norm == Norm::l2 ? std::sqrt(sum) : sum;
+  return norm == Norm::l1 ? sum_of<Norm::l1>(x, n) : std::sqrt(sum_of<Norm::l2>(x, n));
 }
 
 Run normalizer(const BoundNode& b, const Rows& rows) {
@@ -100,6 +106,12 @@ Run normalizer(const BoundNode& b, const Rows& rows) {
         const T* x = static_cast<const T*>(m.inputs[0]) + r * rows.features;
         float* y = static_cast<float*>(m.outputs[0]) + r * rows.features;
         const double by = norm_of(x, rows.features, norm), over = by == 0 ? 1 : by;
+        const double inverse = 1 / over;
+        // Of floats the product in double is the quotient but for a rounding in 2^29; divisions take four times as long.
+        if (std::is_same_v<T, float> && std::isnormal(inverse)) {
+          for (int64_t i = 0; i < rows.features; ++i) y[i] = static_cast<float>(static_cast<double>(x[i]) * inverse);
+          return;
+        }
         for (int64_t i = 0; i < rows.features; ++i) y[i] = static_cast<float>(static_cast<double>(x[i]) / over);
       });
     });

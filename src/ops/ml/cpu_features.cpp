@@ -90,9 +90,23 @@ template <Norm norm, class T> double sum_of(const T* x, int64_t n) {
   return ((sums[0] + sums[2]) + (sums[1] + sums[3])) + ((sums[4] + sums[6]) + (sums[5] + sums[7]));
 }
 
+/// As a loop from the first on finds it: a NaN is the largest where it is the first, and no other is.
+template <class T> T largest_of(const T* x, int64_t n) {
+  constexpr int64_t chains = 8;
+  T top[chains];
+  std::fill_n(top, chains, x[0]);
+  int64_t i = 0;
+  for (; i + chains <= n; i += chains) {
+#pragma GCC unroll 8
+    for (int64_t u = 0; u < chains; ++u) top[u] = std::max(top[u], x[i + u]);
+  }
+  for (; i < n; ++i) top[0] = std::max(top[0], x[i]);
+  return *std::max_element(top, top + chains);
+}
+
 /// What a row is divided by.
 template <class T> double norm_of(const T* x, int64_t n, Norm norm) {
-  if (norm == Norm::max) return static_cast<double>(*std::max_element(x, x + n));
+  if (norm == Norm::max) return static_cast<double>(largest_of(x, n));
   return norm == Norm::l1 ? sum_of<Norm::l1>(x, n) : std::sqrt(sum_of<Norm::l2>(x, n));
 }
 

@@ -54,6 +54,17 @@ TEST(FeatureTactics, agree_over_types_and_shapes) {
       }
 }
 
+TEST(FeatureTactics, divide_by_the_largest_as_a_loop_finds_it) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const int64_t features : {1, 7, 8, 9, 40})
+    for (int64_t at = 0; at < features; ++at) {
+      Tensor x = random_tensor(DType::f32, {3, features}, 5, -9, 9);
+      x.data<float>()[features + at] = nan;
+      Trial t = over_features("Normalizer", {{"norm", std::string("MAX")}}, x, DType::f32);
+      EXPECT_THAT(check(t, 1e-6, 1), ElementsAre("cpu")) << features << " " << at;
+    }
+}
+
 TEST(FeatureTactics, pick_and_join_columns) {
   for (const DType type : {DType::f32, DType::f64, DType::i32, DType::i64}) {
     Trial picked = over_features("ArrayFeatureExtractor", {}, some(type, {300, 5}), type);

@@ -102,9 +102,11 @@ class RowModel {
  private:
   /// Whether a register of targets, one feature after the other, takes less than registers of features, which are added up in the end.
   bool pays_across() const {
-    constexpr int64_t registers = linear_columns, most = 64, adding_up = 2;
+    constexpr int64_t registers = linear_columns, most = 160, adding_up = 2;  // sums of more features are kept in doubles
     const int64_t n = linear_.features, targets = linear_.targets;
-    return n <= most && n * ((targets + registers - 1) / registers) < targets * ((n + registers - 1) / registers + adding_up);
+    const int64_t across = n * ((targets + registers - 1) / registers),
+                  along = targets * ((n + registers - 1) / registers + adding_up);
+    return n <= most && across < 2 * along;  // of those two multiply-adds go at once, which load their weights for four rows
   }
   void turn_weights() {
     linear_.offsets.resize(static_cast<size_t>(padded(linear_.targets)));

@@ -66,17 +66,53 @@ void scores(const float* x, int64_t rows, int64_t features, const float* weights
   }
 }
 
-void scores_across(const float* x, int64_t rows, int64_t features, const float* turned, const float* offsets, int64_t targets,
-                   float* y) {
-  constexpr int64_t step = ops::linear_columns;
-  const int64_t columns = (targets + step - 1) / step * step;
-  for (int64_t r = 0; r < rows; ++r, x += features, y += targets) {
-    for (int64_t t = 0; t < targets; t += lanes) {
-      F32 sum = load(offsets + t);
-      for (int64_t k = 0; k < features; ++k) sum = fma(splat(x[k]), load(turned + k * columns + t), sum);
-      put(y + t, sum, targets - t < lanes ? targets - t : lanes);
+/// Of `rows` rows and `registers` of targets side by side: sums that do not wait for one another, by weights that are loaded once.
+template <int rows, int registers> SMELT_INLINE void across_tile(const float* x, int64_t features, const float* turned,
+                                                                 int64_t columns, const float* offsets, int64_t left, float* y,
+                                                                 int64_t targets) {
+  F32 sums[rows][registers];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int c = 0; c < registers; ++c) sums[r][c] = load(offsets + c * lanes);
+  }
+  for (int64_t k = 0; k < features; ++k) {
+    F32 w[registers];
+#pragma GCC unroll 2
+    for (int c = 0; c < registers; ++c) w[c] = load(turned + k * columns + c * lanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      const F32 v = splat(x[r * features + k]);
+#pragma GCC unroll 2
+      for (int c = 0; c < registers; ++c) sums[r][c] = fma(v, w[c], sums[r][c]);
     }
   }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int c = 0; c < registers; ++c) {
+      const int64_t count = left - c * lanes;
+      if (count > 0) put(y + r * targets + c * lanes, sums[r][c], count < lanes ? count : lanes);
+    }
+  }
+}
+
+template <int rows> SMELT_INLINE void across_rows(const float* x, int64_t features, const float* turned, const float* offsets,
+                                                  int64_t targets, float* y) {
+  constexpr int64_t step = ops::linear_columns;
+  const int64_t columns = (targets + step - 1) / step * step;
+  int64_t t = 0;
+  for (; targets - t > lanes && t + 2 * lanes <= columns; t += 2 * lanes)
+    across_tile<rows, 2>(x, features, turned + t, columns, offsets + t, targets - t, y + t, targets);
+  for (; t < targets; t += lanes)
+    across_tile<rows, 1>(x, features, turned + t, columns, offsets + t, targets - t, y + t, targets);
+}
+
+void scores_across(const float* x, int64_t rows, int64_t features, const float* turned, const float* offsets, int64_t targets,
+                   float* y) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) across_rows<4>(x + r * features, features, turned, offsets, targets, y + r * targets);
+  for (; r < rows; ++r) across_rows<1>(x + r * features, features, turned, offsets, targets, y + r * targets);
 }
 
 void each_logistic(float* x, int64_t n) {

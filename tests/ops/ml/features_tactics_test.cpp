@@ -80,9 +80,9 @@ TEST(FeatureTactics, pick_and_join_columns) {
 }
 
 TEST(LinearTactics, score_rows_of_every_length) {
-  for (const int64_t features : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 1023, 1025, 2050})
-    for (const int64_t rows : {1, 3, 7, 8, 9, 65})
-      for (const int64_t targets : {1, 2, 3, 9})
+  for (const int64_t features : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 160, 161, 1023, 1025, 2050})
+    for (const int64_t rows : {1, 3, 6, 7, 8, 9, 65})
+      for (const int64_t targets : {1, 2, 3, 9, 17, 33})
         for (const char* transform : {"NONE", "SOFTMAX", "LOGISTIC"}) {
           const Tensor w = random_tensor(DType::f32, {targets * features}, 3), o = random_tensor(DType::f32, {targets}, 4);
           const auto floats = [](const Tensor& t) { return Floats(t.data<float>(), t.data<float>() + t.size()); };

@@ -79,13 +79,19 @@ template <class Derived> class LineKernel : public Kernel {
   int threads_;
 };
 
+/// For rows whose elements lie side by side: those that fill no register of AVX-512 go by AVX2's.
+const LineSimd& row_simd(const Lines& l) {
+  constexpr int64_t widest_bytes = 64;
+  return simd::widest() == simd::Isa::avx512 && l.view.extent * l.bytes < widest_bytes ? avx2::line_simd() : line_simd();
+}
+
 class ArgKernel final : public LineKernel<ArgKernel> {
  public:
   ArgKernel(const Lines& l, ArgRule rule, int threads) : LineKernel(l, 1, 0, threads), rule_(rule) {}
 
   void rows(const Buffers& b, int64_t first, int64_t n, char*) const {
-    line_simd().arg_rows(lines().element, x(b, first * extent() * lines().bytes), n, extent(), rule_,
-                         static_cast<int64_t*>(b.outputs[0]) + first);
+    row_simd(lines()).arg_rows(lines().element, x(b, first * extent() * lines().bytes), n, extent(), rule_,
+                               static_cast<int64_t*>(b.outputs[0]) + first);
   }
   void columns(const Buffers& b, int64_t outer, int64_t first, int64_t n, char*) const {
     line_simd().arg_columns(lines().element, x(b, column(outer, first)), lines().view.inner, n, extent(), rule_,
@@ -112,7 +118,7 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
     for (const int64_t end = first + n; first < end; first += n) {
       n = std::min(band, end - first);
       const int64_t from = first * extent() * bytes;
-      line_simd().arg_rows(lines().element, x(b, from), n, extent(), {}, at);
+      row_simd(lines()).arg_rows(lines().element, x(b, from), n, extent(), {}, at);
       std::memset(y(b, from), 0, static_cast<size_t>(n * extent() * bytes));
       mark(y(b, from), at, n, extent(), 1);
     }

@@ -9,6 +9,7 @@
 namespace smelt::avx2 {
 namespace {
 
+using ops::igemm::prefetched_ahead;
 using ops::igemm::Tile;
 using ops::igemm::tile_rows;
 using ops::igemm::TileTable;
@@ -53,6 +54,7 @@ template <int rows, int vectors> void run(const Tile& t) {
       __m256 column[vectors];
 #pragma GCC unroll 2
       for (int j = 0; j < vectors; ++j) column[j] = _mm256_loadu_ps(b + 8 * j);
+      __builtin_prefetch(b + prefetched_ahead * 8 * vectors);
       b += 8 * vectors;
 #pragma GCC unroll 6
       for (int r = 0; r < rows; ++r) {

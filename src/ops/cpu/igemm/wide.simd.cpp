@@ -14,6 +14,7 @@ namespace smelt::avx512 {
 namespace {
 
 using ops::igemm::Activation;
+using ops::igemm::prefetched_ahead;
 using ops::igemm::Tile;
 using ops::igemm::tile_columns;
 using ops::igemm::tile_rows;

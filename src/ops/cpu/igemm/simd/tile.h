@@ -7,6 +7,9 @@
 namespace smelt::ops::igemm {
 
 inline constexpr int tile_rows = 6, tile_columns = 16;
+/// Rows of a panel of B between those that a tile reads and those that it asks the caches for: where few rows of A share B, it comes
+/// from memory, which takes some 100 ns to answer; a step of K takes some 4.
+inline constexpr int64_t prefetched_ahead = 32;
 
 enum class Activation : uint8_t { none, clamp, hard_swish };
 

@@ -17,6 +17,8 @@ SMELT_TILE_INLINE void add_elements(Vector (&sums)[rows][panels], const float* c
   for (int d = 0; d < depth; ++d) {
     column[d][0] = load(panels == 1 ? last + d * last_step : b + d * tile_columns);
     if (panels == 2) column[d][panels - 1] = load(last + d * last_step);
+    if (panels == 2) __builtin_prefetch(b + (d + prefetched_ahead) * tile_columns);
+    __builtin_prefetch(last + (d + prefetched_ahead) * last_step);
   }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; ++r) {

@@ -255,10 +255,14 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
   const Problem& p = q.problem;
   const int64_t image = elements(p.x[0].shape), result = elements(p.y);
   const auto moved = static_cast<double>(image * (r->copy ? 3 : 1) + elements(p.w) + result * (r->fused ? 1 : 9));
-  // Its engines walk K one step behind the other: 512 channels under 3 x 3 taps take 13.6 to 14.7 us with one image as with 32, 256 take 8.6 to
-  // 10.1, 2048 under one tap 8.0 to 9.2 (H100, bench/results/gpu-conv-2026-11-27.txt).
-  const double walk = 3 + 0.0023 * static_cast<double>(depth(p));
-  const double estimate = std::max(gpu_estimate_us(*r->gpu, moved, p.flops() / 2), walk) + (r->copy ? 4 : 0) + (r->fused ? 0 : 2);
+  // Its engines walk K one step behind the other, and write results at some 1 TB/s, sums and the pass over them at a third of it. Fitted to the
+  // fastest engines of 66 problems on an H200 (bench/results/gpu-conv-2026-11-28-engines.txt): eight of ten times lie between 0.92 and 1.27 of it.
+  const device::cuda::DeviceInfo& gpu = r->gpu->info;
+  const double slower = 132.0 * 1980 / std::max(1, gpu.multiprocessors) / std::max(1.0, static_cast<double>(gpu.clock_mhz));
+  const double work = static_cast<double>(result) * 1e-6 * (r->fused ? 0.96 : 3.16) + p.flops() / 2 * 1e-9 * 0.62;
+  const double walk = (r->fused ? 3.5 : 5.3) + 0.00094 * static_cast<double>(depth(p)) + slower * work;
+  const double copied = r->copy ? 4 + 2 * static_cast<double>(image) / std::max(gpu.bandwidth, 1e5) : 0;
+  const double estimate = std::max(gpu_estimate_us(*r->gpu, moved, p.flops() / 2), walk + copied);
   for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
     offer.candidates.push_back({"cudnn", problem->engines()[i].name + form, estimate * (1 + 0.03 * static_cast<double>(i)),
                                 [r, problem, i] { return std::make_unique<Int8Cudnn>(*r, *problem, i); }});

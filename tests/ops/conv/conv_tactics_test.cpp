@@ -101,7 +101,10 @@ TEST(ConvTactics, of_few_channels_side_by_side) {
             const Tensor want = sums(c, t);
             t.result(type, want.shape(), Layout::nhwc);
             if (is_slice) t.bound.inputs[0].strides = {7 * 11 * 30, 1, 11 * 30, 30};
-            EXPECT_THAT(agree(t, want, type == DType::f32 ? 2e-6 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128),
+            EXPECT_THAT(agree(t, want,
+                              type == DType::f32   ? 2e-6
+                              : type == DType::f16 ? 1.0 / 1024
+                                                   : 1.0 / 128),
                         testing::Contains("avx2"));
           }
 }

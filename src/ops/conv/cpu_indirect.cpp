@@ -344,7 +344,7 @@ void offer_indirect(const Request& r, Offer& offer) {
   const double filled = p.group > 1 || p.transposed ? static_cast<double>(n) / static_cast<double>(igemm::packed_columns(n)) : 1;
   // Each row of a transposed one's products is written on its own.
   const int64_t pixels = elements(p.y) / std::max<int64_t>(p.y[1], 1);
-  const double scattered_us = p.transposed ? static_cast<double>(pixels / taps) * 8e-3 : 0;
+  const double scattered_us = p.transposed ? static_cast<double>(pixels) / static_cast<double>(taps) * 8e-3 : 0;
   offer.candidates.push_back({"avx2", "indirect", 2 + (p.flops() * p.inside() / flops_per_us / filled + scattered_us) / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);

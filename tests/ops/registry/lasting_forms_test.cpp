@@ -59,7 +59,7 @@ TEST(LastingForms, are_what_they_were_in_this_version) {
   const std::map<std::string, std::string> known{
       {"1:f32[24x1x3x3]:depthwise", "170150e29ec73ef0"},
       {"1:f32[24x3x3x3]:igemm:1:24x3x3x3+3", "b6c01e889a943fde"},
-      {"1:f32[24x40x2x2]:igemm:2:24x40x2x2:transposed+24", "d7e5e1d4261dbd3c"},
+      {"1:f32[24x40x2x2]:igemm:2:24x40x2x2:transposed:rows of taps+24", "0b7aa84bcb21ae9c"},
       {"1:f32[330x40]:igemm:40:1:1", "1dac5aa15e8e6a72"},
       {"1:f32[40x24x3x3]:igemm:0:40x24x3x3+24", "81c73c1d0f2a21eb"},
       {"1:f32[40x24x3x3]:winograd", "0410a487ffa2e9a6"},

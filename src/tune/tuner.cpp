@@ -292,11 +292,12 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                            offer.candidates[i].estimate_us, offer.candidates[choice.candidate].estimate_us)});
       return choice;
     }
-    if (race.decided() && race.from_cache) ++stats_.cached;
+    const bool is_cached = race.decided() && race.from_cache;
+    if (is_cached) ++stats_.cached;
     const bool raced = is_raced(offer, wanted);
     for (; raced && !race.decided() && !up(); race = race_of(offer, wanted, may_measure)) measure_next(node, offer, wanted, race);
     known = known_.find(offer.problem);
-    if (known == known_.end()) ++stats_.problems;
+    if (known == known_.end() || is_cached) ++stats_.problems;
     if (known == known_.end() || race.decided()) known = known_.insert_or_assign(offer.problem, std::move(race.known)).first;
   }
   choice.out_of_time = wanted.size() > 1 && !missing(known->second, offer, wanted).empty();

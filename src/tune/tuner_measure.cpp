@@ -162,7 +162,8 @@ void Tuner::measure_next(const ops::BoundNode& node, const ops::Offer& offer, co
   }
   std::ranges::move(before, std::back_inserter(entry.timings));  // of candidates that another build had
   add_left_out(entry);
-  if (undecided_.insert(offer.problem).second) ++stats_.measured;
+  const bool begins = undecided_.insert(offer.problem).second;
+  if (begins) ++stats_.measured;
   if (taken.complete && missing(entry, offer, worth).empty()) {
     const Timing& best = entry.timings[winner_of(entry.timings)];
     info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
@@ -170,7 +171,8 @@ void Tuner::measure_next(const ops::BoundNode& node, const ops::Offer& offer, co
     if (CacheEntry kept = cache_->keep(entry); missing(kept, offer, worth).empty()) entry = std::move(kept);
     undecided_.erase(offer.problem);
   }
-  if (known_.insert_or_assign(offer.problem, std::move(entry)).second) ++stats_.problems;
+  const bool is_new = known_.insert_or_assign(offer.problem, std::move(entry)).second;
+  if (is_new || begins) ++stats_.problems;  // of a known problem it is a race of its own
 }
 
 bool Tuner::cores_are_free() {

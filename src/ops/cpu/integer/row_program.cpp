@@ -69,7 +69,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   if (const auto c = as_combination(p, *q, inputs)) {
     m.combines_ = true;
     m.combination_ = *c;
-    m.combination_.is_sure = simd::widest() == simd::Isa::avx512 ? avx512::combines_surely(*c) : avx2::combines_surely(*c);
+    m.pairs_ = std::make_shared<Pairs>();
     m.input_ = inputs[0], m.second_ = inputs[1];
     return m;
   }
@@ -81,6 +81,17 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   m.row_.high = q->high;
   m.row_.zero = q->zero;
   return m;
+}
+
+bool RowProgram::is_sure(int64_t n) const {
+  constexpr int64_t pays = 1 << 20;  // 65,536 pairs take as long as some 400,000 combined ones
+  Pairs& p = *pairs_;
+  if (p.is_tried.load(std::memory_order_relaxed)) return p.is_sure.load(std::memory_order_acquire);
+  if (p.seen.fetch_add(n, std::memory_order_relaxed) + n < pays || p.is_tried.exchange(true)) return false;
+  const bool is =
+      simd::widest() == simd::Isa::avx512 ? avx512::combines_surely(combination_) : avx2::combines_surely(combination_);
+  p.is_sure.store(is, std::memory_order_release);
+  return is;
 }
 
 void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* output) const {
@@ -99,7 +110,9 @@ void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* out
       combine(combination_, a.repeats ? a : CombinedRow{all, false}, b.repeats ? b : CombinedRow{all, false}, 256, table);
       return permute(bytes, a.repeats ? b.bytes : a.bytes, n, table);
     }
-    return combine(combination_, a, b, n, bytes);
+    Combination c = combination_;
+    c.is_sure = is_sure(n);
+    return combine(c, a, b, n, bytes);
   }
   if (quantizes_) return rows.quantize(row_, static_cast<const float*>(inputs[input_].data), n, bytes);
   rows.look_up(bytes, static_cast<const uint8_t*>(inputs[0].data), n, table_.data());

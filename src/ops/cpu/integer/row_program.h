@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,14 @@ class RowProgram {
   bool quantizes_ = false, combines_ = false;
   size_t input_ = 0, second_ = 0;
   Combination combination_;
+  /// Whether multiplication is right of all pairs of bytes, which is tried when so many have been combined that it pays: results are the same
+  /// before and after. Copies share it.
+  struct Pairs {
+    std::atomic<int64_t> seen = 0;
+    std::atomic<bool> is_tried = false, is_sure = false;
+  };
+  bool is_sure(int64_t n) const;
+  std::shared_ptr<Pairs> pairs_;
   Requantization row_;
 };
 

@@ -1,6 +1,6 @@
 // A product of 8-bit integers with a constant right operand by oneDNN: 32-bit sums of some rows at a time, and the epilogue over
 // them while they are in the cache. Its kernels see no zero points: the left operand's is folded into what the sums start from,
-// the right one's into its packed bytes.
+// the right one's into its packed bytes; where these then are no bytes any more, its zero points times the rows' sums are taken off.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/sums_pass.h"
 #include "ops/matmul/int8_problem.h"
+#include "ops/matmul/simd/int8_sums.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -20,14 +21,16 @@ namespace {
 using dnnl::memory;
 
 struct Plan {
-  bool flips = false;  // signed bytes of a to unsigned ones, in a copy
+  bool flips = false;   // signed bytes of a to unsigned ones, in a copy
+  bool stored = false;  // b is packed with its zero points (u8: less 128)
   memory::data_type type = memory::data_type::u8;
   int64_t rows = 1;  // made at a time
 };
 
-Plan plan(const Product& q, bool flips, int threads) {
+Plan plan(const Product& q, bool flips, bool stored, int threads) {
   Plan r;
   r.flips = flips;
+  r.stored = stored;
   if (q.bound.inputs[q.a].type == DType::i8 && !flips) r.type = memory::data_type::s8;
   const Problem& p = q.problem;
   r.rows = IntegerSums(p.n, threads).rows_at_a_time(p.m);
@@ -72,7 +75,14 @@ class Int8Onednn final : public Kernel {
     const auto pack = [&] { return pack_weights(q, layout); };
     const std::vector<int32_t>& zeros = q.quantization().b_zeros;
     Key form("onednn");
-    form.field(q.b_row).field(q.b_column).field(onednn::form_name(layout)).field(Shape(zeros.begin(), zeros.end()));
+    form.field(q.b_row).field(q.b_column).field(onednn::form_name(layout));
+    if (plan.stored) {
+      zeros_.assign(static_cast<size_t>(n_), zeros[0]);
+      if (zeros.size() > 1) std::ranges::copy(zeros, zeros_.begin());
+      for (int32_t& z : zeros_) z -= b.type() == DType::u8 ? 128 : 0;
+    } else {
+      form.field(Shape(zeros.begin(), zeros.end()));
+    }
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form.text(), pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
@@ -112,16 +122,17 @@ class Int8Onednn final : public Kernel {
     memory += primitive_.scratch();
     int32_t* sums = epilogue_ ? reinterpret_cast<int32_t*>(memory) : static_cast<int32_t*>(b.outputs[0]);
     std::optional<CpuEpilogue::Runner> finish;
-    if (epilogue_) finish.emplace(*epilogue_, b, memory + sums_.bytes(plan_.rows), 0, start);
+    if (epilogue_) finish.emplace(*epilogue_, b, memory + sums_.bytes(plan_.rows), 0, plan_.stored ? nullptr : start);
     for (int64_t row = 0; row < m_; row += plan_.rows) {
       primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(a + row * k_));
       primitive_.set(DNNL_ARG_DST, sums);
       primitive_.run(scratch);
+      if (plan_.stored) correct(a + row * k_, start ? start : start_.data(), sums);
       if (finish) {
         sums_.run(sums, row, plan_.rows, *finish);
         continue;
       }
-      if (start) sums_.add(sums, plan_.rows, start);
+      if (start && !plan_.stored) sums_.add(sums, plan_.rows, start);
       sums += plan_.rows * n_;
     }
   }
@@ -136,14 +147,31 @@ class Int8Onednn final : public Kernel {
     for (int64_t n = 0; n < n_; ++n) start[n] -= zero * columns_[static_cast<size_t>(n)];
   }
 
+  /// Σ a · (b - zero) = Σ a · b - zero · Σ a, and what the sums start from.
+  void correct(const uint8_t* a, const int32_t* start, int32_t* sums) const {
+    const Int8SumsTable& table = int8_sums_table();
+    const bool is_signed = plan_.type == memory::data_type::s8;
+    parallel(useful_threads(threads_, plan_.rows * (n_ + k_) / 4), plan_.rows, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r) {
+        const uint8_t* row = a + r * k_;
+        const int32_t sum = is_signed ? table.row(reinterpret_cast<const int8_t*>(row), k_) : table.unsigned_row(row, k_);
+        table.correct(sums + r * n_, start, zeros_.data(), sum, n_);
+      }
+    });
+  }
+
   Tensor pack_weights(const Product& q, const memory::desc& layout) const {
     const Tensor& b = q.bound.inputs[q.b].constant;
-    if (b.type() == DType::i8 && q.quantization().is_symmetric()) {
+    if (b.type() == DType::i8 && (plan_.stored || q.quantization().is_symmetric())) {
       return onednn::packed(b, {{k_, n_}, memory::data_type::s8, memory::dims{q.b_row, q.b_column}}, layout, threads_);
     }
     Tensor w = Tensor::empty(DType::i8, {k_, n_});
-    for (int64_t k = 0; k < k_; ++k)
-      for (int64_t n = 0; n < n_; ++n) w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(int8_weight(q, k, n));
+    for (int64_t k = 0; k < k_; ++k) {
+      for (int64_t n = 0; n < n_; ++n) {
+        const int32_t zero = plan_.stored ? zeros_[static_cast<size_t>(n)] : 0;
+        w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(int8_weight(q, k, n) + zero);
+      }
+    }
     return onednn::packed(w, {{k_, n_}, memory::data_type::s8, memory::format_tag::ab}, layout, threads_);
   }
 
@@ -157,6 +185,7 @@ class Int8Onednn final : public Kernel {
   std::vector<int32_t> bias_, columns_;  // columns_: the sums of b's columns
   std::vector<int32_t> start_;           // without the left operand's zero point where that is an input
   bool starts_ = false;
+  std::vector<int32_t> zeros_;  // the right operand's, as its packed bytes have them; only where they are `stored`
   std::optional<CpuEpilogue> epilogue_;
   onednn::Primitive primitive_;
   Tensor packed_;
@@ -168,18 +197,22 @@ void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
   if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects_int8(q)) return offer.refuse("onednn", *why);
   const Problem& p = q.problem;
-  const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); });
-  onednn::offer_exact(offer, range, [&, threads] {
-    Plan r = plan(q, q.bound.inputs[q.a].type == DType::i8 && !onednn::multiplies_signed_bytes(), threads);
+  onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); });
+  const bool stored = onednn::rejects_weights(range).has_value();
+  if (stored) range = {-128, 127, 128 * p.k};
+  onednn::offer_exact(offer, range, [&, stored, threads] {
+    Plan r = plan(q, q.bound.inputs[q.a].type == DType::i8 && !onednn::multiplies_signed_bytes(), stored, threads);
     std::vector<onednn::Implementation> found = choices(p, r, threads, offer);
     if (r.type == memory::data_type::s8 && !onednn::keep_on_amx(found))
-      r = plan(q, true, threads), found = choices(p, r, threads, offer);
+      r = plan(q, true, stored, threads), found = choices(p, r, threads, offer);
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;  // sums, bytes of a, and of b, of one core
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
     // Lines of cache of rows that lie 128 KiB or more apart take each other's place: 12 to 27 ns for each was measured.
     constexpr double apart_bytes = 1 << 17, lines_per_us = 40;
     const double apart = m > 1 && n * 4 >= apart_bytes ? m * n / 16 / lines_per_us : 0;
-    const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0) + apart, read = n * k / bytes_per_us;
+    const double corrected = stored ? m * n / passed_per_us + m * k / copied_per_us : 0;
+    const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0) + corrected + apart,
+                 read = n * k / bytes_per_us;
     return onednn::ByteProducts{
         std::move(found), r.type == memory::data_type::s8,
         [=, flops = p.flops()](const onednn::Implementation& c) {

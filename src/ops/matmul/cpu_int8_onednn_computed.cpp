@@ -1,9 +1,8 @@
-// A product of 8-bit integers by oneDNN whose right operand is computed, or whose weights less their zero points are no bytes. Its
+// A product of 8-bit integers by oneDNN whose right operand is computed. Its
 // kernels see no zero points: with row sums A of a and column sums B of b, Σ (a - x)(b - y) = Σ a b - x B - y A + K x y. Exact.
 #include <algorithm>
 #include <optional>
 
-#include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/onednn/offer.h"
@@ -17,8 +16,6 @@ namespace smelt::ops::matmul {
 namespace {
 
 using dnnl::memory;
-
-const Int8SumsTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::int8_sums() : base::int8_sums(); }
 
 struct Plan {
   bool flips_a = false, flips_b = false;  // by 128, in a copy: a to unsigned bytes, b to signed ones
@@ -105,7 +102,7 @@ class Int8OnednnComputed final : public Kernel {
   /// `rows` rows of so many bytes, `step` apart, flipped to dense ones.
   void flip(const uint8_t* from, int64_t step, int64_t rows, int64_t bytes, uint8_t* to) const {
     parallel(useful_threads(threads_, rows * bytes / 8), rows, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) table().flip(from + r * step, to + r * bytes, bytes);
+      for (int64_t r = begin; r < end; ++r) int8_sums_table().flip(from + r * step, to + r * bytes, bytes);
     });
   }
 
@@ -152,9 +149,9 @@ class Int8OnednnComputed final : public Kernel {
         const int64_t count = std::min(grain, end - j);
         std::fill_n(own, count, 0);
         if (along)
-          for (int64_t i = 0; i < count; ++i) own[i] = table().row(b + (j + i) * step_of_column(), k_);
+          for (int64_t i = 0; i < count; ++i) own[i] = int8_sums_table().row(b + (j + i) * step_of_column(), k_);
         else
-          table().columns(b + j, step_of_row(), k_, count, own);
+          int8_sums_table().columns(b + j, step_of_row(), k_, count, own);
         for (int64_t i = 0; i < count; ++i) {
           const auto at = static_cast<size_t>(j + i);
           start_[at] -= wrapped(a_zero_, own[i]) - wrapped(wrapped(a_zero_, zeros_[at]), static_cast<int32_t>(k_));
@@ -176,8 +173,9 @@ class Int8OnednnComputed final : public Kernel {
         const uint8_t* row = a + r * step;
         int32_t sum = 0;
         if (corrects_rows_)
-          sum = plan_.is_signed ? table().row(reinterpret_cast<const int8_t*>(row), k_) : table().unsigned_row(row, k_);
-        table().correct(sums + r * n_, start_.data(), zeros_.data(), sum, n_);
+          sum = plan_.is_signed ? int8_sums_table().row(reinterpret_cast<const int8_t*>(row), k_)
+                                : int8_sums_table().unsigned_row(row, k_);
+        int8_sums_table().correct(sums + r * n_, start_.data(), zeros_.data(), sum, n_);
       }
     });
   }
@@ -205,18 +203,11 @@ std::optional<Refusal> rejects(const Product& q) {
   return std::nullopt;
 }
 
-/// Whether cpu_int8_onednn.cpp takes it.
-bool is_packed_before(const Product& q) {
-  if (rejects_int8(q)) return false;
-  return !onednn::rejects_weights(
-      onednn::weight_range(q.problem.n, q.problem.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); }));
-}
-
 }  // namespace
 
 void offer_int8_onednn_computed(const Product& q, int threads, Offer& offer) {
   if (const auto why = rejects(q)) return offer.refuse("onednn", *why);
-  if (!offer.asks_for("onednn") || is_packed_before(q)) return;
+  if (!offer.asks_for("onednn") || !rejects_int8(q)) return;  // else cpu_int8_onednn.cpp takes it
   const Problem& p = q.problem;
   const onednn::WeightRange range{-128, 127, 128 * p.k};
   onednn::offer_exact(offer, range, [&, threads] {

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "expr/simd/isa.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/igemm.h"
+#include "ops/matmul/simd/int8_sums.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -141,5 +143,7 @@ std::optional<Refusal> rejects_int8(const Product& p, bool wraps) {
   if (!p.problem.b_batch.empty()) return refuse(Reason::wrong_shape, "the right operand has a batch of its own");
   return std::nullopt;
 }
+
+const Int8SumsTable& int8_sums_table() { return simd::best() == simd::Isa::avx2 ? avx2::int8_sums() : base::int8_sums(); }
 
 }  // namespace smelt::ops::matmul

@@ -139,6 +139,32 @@ TEST(QuantizedMatMul, by_onednn_takes_computed_operands_of_any_zero_points) {
           }
 }
 
+TEST(QuantizedMatMul, by_onednn_takes_constant_weights_that_their_zeros_take_beyond_8_bits) {
+  const Shapes s{{900, 24}, {24, 400}};  // some rows at a time
+  for (DType type_a : {DType::u8, DType::i8}) {
+    for (DType type_b : {DType::u8, DType::i8}) {
+      for (bool quantizes : {false, true}) {
+        Trial t;
+        t.node.op = quantizes ? "QLinearMatMul" : "MatMulInteger";
+        t.add(random_bytes(type_a, s.a, 1), false);
+        if (quantizes) t.add(Tensor::scalar(0.02f), true);
+        if (quantizes) t.add(zero_point(type_a), true);
+        t.add(random_bytes(type_b, s.b, 2), true);
+        if (quantizes) t.add(Tensor::scalar(0.002f), true);
+        if (!quantizes) t.add(zero_point(type_a), false);
+        t.add(random_bytes(type_b, {400}, 3), true);
+        if (quantizes) t.add(Tensor::scalar(0.3f), true);
+        if (quantizes) t.add(zero_point(type_a), true);
+        t.result(quantizes ? type_a : DType::i32, expected(t).shape());
+        const std::vector<std::string> ran = check(t, 0);
+        if (has_dot_products()) {
+          EXPECT_THAT(ran, testing::Contains("onednn")) << onednn_reason(t);
+        }
+      }
+    }
+  }
+}
+
 TEST(QuantizedMatMul, by_onednn_takes_zeros_of_computed_columns) {
   Trial t;
   t.node.op = "MatMulInteger";

@@ -16,6 +16,9 @@ struct Int8SumsTable {
   void (*correct)(int32_t* to, const int32_t* start, const int32_t* zeros, int32_t sum, int64_t n);
 };
 
+/// Those of this processor.
+const Int8SumsTable& int8_sums_table();
+
 }  // namespace smelt::ops::matmul
 
 namespace smelt::base {

@@ -147,6 +147,50 @@ TEST(QuantizedPointwise, adds_and_multiplies_every_pair_of_bytes_as_the_evaluato
   }
 }
 
+/// All bytes against all, chosen by booleans; operands and the booleans may be one element for all of a run.
+TEST(QuantizedPointwise, chooses_as_the_evaluator_does) {
+  constexpr int64_t bytes = 256, pairs = bytes * bytes, lengths[] = {1, 31, 33, 1000, 1024, 1057, 2100, pairs};
+  std::mt19937 draw(7);
+  for (int i = 0; i < 12; ++i) {
+    const auto scale = [&] { return fmt::format("{:.9g}", std::exp(static_cast<double>(draw() % 1000) / 125 - 6)); };
+    const char *a = draw() % 2 ? "u8" : "i8", *b = draw() % 2 ? "u8" : "i8", *y = draw() % 2 ? "u8" : "i8";
+    Text t{3, ""};
+    const std::string own = scale();  // the first two: an operand has the result's
+    const std::string p = t.dequantized("in1", own, i < 2 ? 3 : static_cast<int>(draw() % 100)),
+                      q = t.dequantized("in2", scale(), static_cast<int>(draw() % 100)),
+                      z = t.line("select(in0, " + p + ", " + q + "):f32");
+    const std::string r = t.quantized(z, i < 2 ? own : scale(), i < 2 ? 3 : static_cast<int>(draw() % 100), i < 2 ? a : y);
+    const std::string text = std::string("(in0:bool, in1:") + a + ", in2:" + b + ") { " + t.text + "return " + r + " }";
+    const expr::Program program = expr::Program::parse(text);
+    const auto rows = integer::RowProgram::match(program);
+    ASSERT_EQ(rows.has_value(), i < 2 || avx2::wide_look_up() != nullptr) << text;
+    if (!rows) continue;
+    const expr::Evaluator evaluator(program, simd::Isa::base);
+    std::vector<uint8_t> memory(static_cast<size_t>(evaluator.scratch()) + 64), in[3], want(pairs), got(pairs);
+    for (int64_t k = 0; k < pairs; ++k) {
+      in[0].push_back(draw() % 2);
+      in[1].push_back(static_cast<uint8_t>(k % bytes)), in[2].push_back(static_cast<uint8_t>(k / bytes));
+    }
+    for (int repeats = 0; repeats < 8; ++repeats) {
+      for (const int64_t n : lengths) {
+        std::vector<expr::Operand> operands, dense;
+        std::vector<uint8_t> filled[3];
+        for (int k = 0; k < 3; ++k) {
+          const bool is_one = repeats >> k & 1;
+          const uint8_t* begin = in[k].data() + (is_one ? draw() % pairs : 0);
+          operands.push_back({begin, is_one ? 0 : 1});
+          filled[k].assign(static_cast<size_t>(pairs), *begin);
+          dense.push_back({is_one ? filled[k].data() : in[k].data(), 1});
+        }
+        void* out = want.data();
+        evaluator.run(n, dense, std::span(&out, 1), aligned(memory));
+        rows->run(n, operands, got.data());
+        ASSERT_EQ(std::memcmp(got.data(), want.data(), static_cast<size_t>(n)), 0) << text << " n = " << n << " " << repeats;
+      }
+    }
+  }
+}
+
 TEST(QuantizedPointwise, looks_up_what_depends_on_one_byte) {
   for (const char* type : {"u8", "i8"}) {
     Text t{1, ""};

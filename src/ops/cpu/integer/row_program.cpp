@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -51,6 +52,39 @@ std::optional<Combination> as_combination(const Program& p, const QuantizeStep& 
   return c.low <= c.high ? std::optional(c) : std::nullopt;
 }
 
+/// to[i] = chosen[i] ? a[i] : b[i], eight bytes at a time.
+void choose(const uint8_t* chosen, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* to) {
+  constexpr int64_t word = 8;
+  constexpr uint64_t ones = 0x0101010101010101;
+  int64_t i = 0;
+  for (; i + word <= n; i += word) {
+    uint64_t c, x, y;
+    std::memcpy(&c, chosen + i, word), std::memcpy(&x, a + i, word), std::memcpy(&y, b + i, word);
+    c |= c >> 4, c |= c >> 2, c |= c >> 1;  // the lowest bit of each byte: whether any of its bits is set
+    const uint64_t result = y ^ ((x ^ y) & ((c & ones) * 255));
+    std::memcpy(to + i, &result, word);
+  }
+  for (; i < n; ++i) to[i] = chosen[i] ? a[i] : b[i];
+}
+
+bool is_identity(const std::array<uint8_t, 256>& table) {
+  for (size_t i = 0; i < table.size(); ++i)
+    if (table[i] != i) return false;
+  return true;
+}
+
+/// What each byte that `d` dequantizes becomes when it is quantized again.
+std::array<uint8_t, 256> table_of(const Program& p, const DequantizeStep& d, const Requantization& to) {
+  float values[256];
+  for (int32_t i = 0; i < 256; ++i) {
+    const int32_t q = p.type(d.q) == DType::i8 ? static_cast<int8_t>(i) : i;
+    values[i] = static_cast<float>(q - d.zero) * d.scale;
+  }
+  std::array<uint8_t, 256> table;
+  avx2::integer_rows().quantize(to, values, 256, table.data());
+  return table;
+}
+
 }  // namespace
 
 std::optional<RowProgram> RowProgram::match(const Program& p) {
@@ -73,13 +107,27 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
     m.input_ = inputs[0], m.second_ = inputs[1];
     return m;
   }
-  if (at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
-  m.quantizes_ = true;
-  m.input_ = static_cast<size_t>(at(p, q->x).index);
   m.row_.divisor = q->divisor;
   m.row_.low = q->low;
   m.row_.high = q->high;
   m.row_.zero = q->zero;
+  if (const Instruction& i = at(p, q->x); i.fn == Fn::select && i.type == DType::f32) {
+    const auto a = as_dequantize_step(p, i.args[1]), b = as_dequantize_step(p, i.args[2]);
+    if (!a || !b) return std::nullopt;
+    const Instruction &condition = at(p, i.args[0]), &first = at(p, a->q), &second = at(p, b->q);
+    if (condition.fn != Fn::input || first.fn != Fn::input || second.fn != Fn::input) return std::nullopt;
+    m.selects_ = true;
+    m.condition_ = static_cast<size_t>(condition.index);
+    m.input_ = static_cast<size_t>(first.index), m.second_ = static_cast<size_t>(second.index);
+    m.table_ = table_of(p, *a, m.row_), m.second_table_ = table_of(p, *b, m.row_);
+    m.is_same_ = is_identity(m.table_), m.second_is_same_ = is_identity(m.second_table_);
+    // Look-ups without permutations take 0.25 ns each, the evaluator 0.4 an element.
+    if (!avx2::wide_look_up() && !m.is_same_ && !m.second_is_same_) return std::nullopt;
+    return m;
+  }
+  if (at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
+  m.quantizes_ = true;
+  m.input_ = static_cast<size_t>(at(p, q->x).index);
   return m;
 }
 
@@ -94,9 +142,39 @@ bool RowProgram::is_sure(int64_t n) const {
   return is;
 }
 
+void RowProgram::select(int64_t n, std::span<const expr::Operand> inputs, uint8_t* to) const {
+  constexpr int64_t block = 1024;
+  static const auto permute = avx2::wide_look_up();
+  const auto look_up = permute ? permute : avx2::integer_rows().look_up;
+  uint8_t first[block], second[block];
+  const auto find = [&](const expr::Operand& from, const std::array<uint8_t, 256>& table, bool is_same, int64_t at, int64_t count,
+                        uint8_t* own) -> const uint8_t* {
+    const uint8_t* bytes = static_cast<const uint8_t*>(from.data);
+    if (from.stride == 0) {
+      if (at == 0) std::fill_n(own, block, table[*bytes]);
+      return own;
+    }
+    if (is_same) return bytes + at;
+    look_up(own, bytes + at, count, table.data());
+    return own;
+  };
+  const expr::Operand& condition = inputs[condition_];
+  const uint8_t* chosen = static_cast<const uint8_t*>(condition.data);
+  for (int64_t i = 0; i < n; i += block) {
+    const int64_t count = std::min(block, n - i);
+    const uint8_t* a = find(inputs[input_], table_, is_same_, i, count, first);
+    const uint8_t* b = find(inputs[second_], second_table_, second_is_same_, i, count, second);
+    if (condition.stride == 0)
+      std::copy_n(*chosen ? a : b, count, to + i);
+    else
+      choose(chosen + i, a, b, count, to + i);
+  }
+}
+
 void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* output) const {
   const RowFunctions& rows = avx2::integer_rows();
   uint8_t* bytes = static_cast<uint8_t*>(output);
+  if (selects_) return select(n, inputs, bytes);
   if (combines_) {
     const auto row = [&](size_t i) { return CombinedRow{static_cast<const uint8_t*>(inputs[i].data), inputs[i].stride == 0}; };
     const auto combine = simd::widest() == simd::Isa::avx512 ? avx512::combine : avx2::combine;

@@ -18,18 +18,21 @@ namespace smelt::ops::integer {
 class RowProgram {
  public:
   /// Nothing when the program is none of: bytes to bytes that depend on them alone; quantized f32; the quantized sum or product of two
-  /// dequantized tensors of bytes, and its Relu. Nothing either where this CPU has no
+  /// dequantized tensors of bytes, and its Relu; the quantized choice between two of them by booleans. Nothing either where this CPU has no
   /// AVX2.
   static std::optional<RowProgram> match(const expr::Program& p);
 
   /// Whether an input may be one element for all of a run.
-  bool takes_repeated() const { return combines_; }
+  bool takes_repeated() const { return combines_ || selects_; }
   void run(int64_t n, std::span<const expr::Operand> inputs, void* output) const;
 
  private:
-  std::array<uint8_t, 256> table_{};
-  bool quantizes_ = false, combines_ = false;
-  size_t input_ = 0, second_ = 0;
+  void select(int64_t n, std::span<const expr::Operand> inputs, uint8_t* to) const;
+
+  std::array<uint8_t, 256> table_{}, second_table_{};
+  bool quantizes_ = false, combines_ = false, selects_ = false;
+  bool is_same_ = false, second_is_same_ = false;  // what their tables give
+  size_t input_ = 0, second_ = 0, condition_ = 0;
   Combination combination_;
   /// Whether multiplication is right of all pairs of bytes, which is tried when so many have been combined that it pays: results are the same
   /// before and after. Copies share it.

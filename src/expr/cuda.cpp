@@ -154,30 +154,60 @@ std::optional<LessWhole> less_whole(const Program& p, const Instruction& cast) {
   return type == DType::u8 || type == DType::i8 ? std::optional(found) : std::nullopt;
 }
 
-/// Whether nothing but round() reads a value, through relu or not.
-bool only_rounded(const Program& p, Ref value) {
-  for (const Ref o : p.outputs())
-    if (o == value) return false;
+/// Whether all that reads a value is an instruction of which `takes(instruction, its place)` says so, and it is no result.
+template <class F> bool read_only_by(const Program& p, Ref value, F&& takes) {
+  if (std::ranges::find(p.outputs(), value) != p.outputs().end()) return false;
   for (size_t i = 0; i < p.code().size(); ++i) {
     const Instruction& c = p.code()[i];
     for (int k = 0; c.fn > Fn::constant && k < (c.fn == Fn::cast ? 1 : info(c.fn).arity); ++k)
-      if (c.args[k] == value && c.fn != Fn::round && !(c.fn == Fn::relu && only_rounded(p, static_cast<Ref>(i)))) return false;
+      if (c.args[k] == value && !takes(c, static_cast<Ref>(i))) return false;
   }
   return true;
 }
 
-/// The constant by which value `at`, a quotient, may be divided by over() (kernels/common/exact_division.h): of numbers that are
-/// finite, for all but those so small that they are rounded to 0.
-std::optional<float> fast_divisor(const Program& p, size_t at, std::span<const double> magnitude) {
+/// Whether nothing but round() reads a value, through relu or not.
+bool only_rounded(const Program& p, Ref value) {
+  return read_only_by(
+      p, value, [&](const Instruction& c, Ref at) { return c.fn == Fn::round || (c.fn == Fn::relu && only_rounded(p, at)); });
+}
+
+/// Whether nothing but saturating to 8 bits reads a value, rounded, perhaps after relu, and moved by a whole zero point.
+bool only_saturated(const Program& p, Ref value) {
+  const auto by_casts = [&](Ref clip) {
+    return read_only_by(p, clip, [&](const Instruction& c, Ref) { return quantized(p, c).has_value(); });
+  };
+  const auto by_clips = [&](Ref sum) {
+    return read_only_by(p, sum,
+                        [&](const Instruction& c, Ref at) { return c.fn == Fn::clip && c.args[0] == sum && by_casts(at); });
+  };
+  const auto by_sums = [&](Ref rounded) {
+    return read_only_by(p, rounded,
+                        [&](const Instruction& c, Ref at) { return c.fn == Fn::add && c.args[0] == rounded && by_clips(at); });
+  };
+  return read_only_by(p, value, [&](const Instruction& c, Ref at) {
+    return c.fn == Fn::round ? by_sums(at) : c.fn == Fn::relu && only_saturated(p, at);
+  });
+}
+
+/// A constant by which a quotient may be divided by over() (kernels/common/exact_division.h), for all dividends but those so small that
+/// they are rounded to 0; where `most` is not 0, once they are at most so large.
+struct FastDivisor {
+  float by, most;
+};
+std::optional<FastDivisor> fast_divisor(const Program& p, size_t at, std::span<const double> magnitude) {
   constexpr double far = 0x1p60;  // from where no step of over() overflows or loses bits
   const Instruction& c = p.code()[at];
   if (c.fn != Fn::div || c.type != DType::f32) return {};
   const Instruction& by = p.code()[static_cast<size_t>(c.args[1])];
   const double size = std::abs(by.value);
-  if (by.fn != Fn::constant || !(size >= 1 / far && size <= far) || !std::isfinite(magnitude[static_cast<size_t>(c.args[0])]) ||
-      !std::isfinite(magnitude[at]) || !only_rounded(p, static_cast<Ref>(at)))
-    return {};
-  return static_cast<float>(by.value);
+  if (by.fn != Fn::constant || !(size >= 1 / far && size <= far)) return {};
+  const auto divisor = static_cast<float>(by.value);
+  if (std::isfinite(magnitude[static_cast<size_t>(c.args[0])]) && std::isfinite(magnitude[at]) &&
+      only_rounded(p, static_cast<Ref>(at)))
+    return FastDivisor{divisor, 0};
+  // Quotients beyond 1024 are saturated, whatever the zero point is.
+  if (only_saturated(p, static_cast<Ref>(at))) return FastDivisor{divisor, 1024 * std::abs(divisor)};
+  return {};
 }
 
 }  // namespace
@@ -261,7 +291,10 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
     } else if (c.fn == Fn::cast) {
       value = converted(arg(0), p.type(c.args[0]), c.type);
     } else if (const auto by = fast_divisor(p, i, magnitude)) {
-      value = fmt::format("smelt::kernels::over({}, {}, {})", arg(0), literal(DType::f32, *by), literal(DType::f32, 1 / *by));
+      const std::string most = literal(DType::f32, by->most), x = arg(0);
+      value = fmt::format("smelt::kernels::over({}, {}, {})",
+                          by->most == 0 ? x : fmt::format("smelt_expr::nan_min(smelt_expr::nan_max({}, -{}), {})", x, most, most),
+                          literal(DType::f32, by->by), literal(DType::f32, 1 / by->by));
     } else {
       const int arity = info(c.fn).arity;
       value = fmt::format("({})fn_{}({}, {}, {})", cuda_type(c.type), info(c.fn).name, arg(0), arg(arity > 1 ? 1 : 0),

@@ -189,6 +189,16 @@ TEST(CudaPrinter, divides_what_is_rounded_by_a_constant_in_three_instructions) {
   EXPECT_THAT(text("1e-30", round, "%3", 1e6), divided);   // steps of over() may lose bits
   EXPECT_THAT(text("1e-10", round, "%3", 1e35), divided);  // infinite quotients
   EXPECT_THAT(text("0", round, "%3", 1e6), divided);
+  // Of any number, where all that is beyond some bound is saturated.
+  constexpr double any = std::numeric_limits<double>::infinity();
+  const char* const saturated =
+      "%3 = round(%2):f32; %4 = const(7):f32; %5 = add(%3, %4):f32; %6 = const(0):f32; %7 = const(255):f32; "
+      "%8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8;";
+  const auto bounded = HasSubstr("over(smelt_expr::nan_min(smelt_expr::nan_max(v0, -0x1p+8f), 0x1p+8f), 0x1p-2f, 0x1p+2f)");
+  EXPECT_THAT(text("0.25", saturated, "%9", any), bounded);
+  EXPECT_THAT(text("0.25", saturated, "%9", 1e6), Not(bounded));
+  for (const char* result : {"%2", "%3", "%5", "%8"}) EXPECT_THAT(text("0.25", saturated, result, any), divided) << result;
+  EXPECT_THAT(text("0.25", (std::string(saturated) + " %10 = exp(%3):f32;").c_str(), "%9", any), divided);
   // What stands before the quotient bounds it: gates, activations, the larger of two.
   for (const char* before : {"%1 = sigmoid(in0):f32; ", "%1 = tanh(in0):f32; ", "%1 = silu(in0):f32; ",
                              "%1 = hard_swish(in0):f32; ", "%1 = abs(in0):f32; ", "%1 = max(in0, in0):f32; ",

@@ -173,6 +173,15 @@ TEST_F(Compiler, compiles_once_what_several_threads_want) {
   EXPECT_EQ(store.in_memory(), (Cubins{{CubinStore::key(shift(), "sm_90a"), cubins[0]}}));
 }
 
+TEST_F(Compiler, many_threads_have_the_same_code_whichever_instance_made_it) {
+  std::array<Cubin, 12> cubins;
+  {
+    std::vector<std::jthread> threads;
+    for (Cubin& cubin : cubins) threads.emplace_back([&] { cubin = compile(shift(), "sm_90a"); });
+  }
+  for (const Cubin& cubin : cubins) EXPECT_EQ(cubin.bytes, cubins[0].bytes);
+}
+
 TEST_F(Compiler, tells_every_thread_that_it_does_not_compile) {
   CubinStore store;
   Source broken = shift();

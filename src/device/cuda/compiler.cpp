@@ -6,6 +6,10 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "device/cuda/abi/nvrtc.h"
@@ -54,16 +58,77 @@ const Opened& opened() {
 
 const Nvrtc& nvrtc() { return opened().nvrtc.get<CompilerMissing>(); }
 
-/// An instance that compiles smelt's kernels alone. cuDNN compiles by the process' NVRTC, through an interface of theirs, with
-/// options of LLVM that stay set: kernels compiled after that have other code, and results other last bits.
-const Nvrtc& own_nvrtc() {
-  static const Functions<Nvrtc> own = [] {
+/// Instances that compile smelt's kernels alone. cuDNN compiles by the process' NVRTC, through an interface of theirs, with options of
+/// LLVM that stay set: kernels compiled after that have other code, and results other last bits.
+///
+/// An instance compiles under a lock of its own for a third to half of the time, so that threads beyond two or three wait for it: 20
+/// cores made 8 kernels a second by one instance. Each takes 105 MiB, so that another is opened only for threads that would wait.
+class OwnNvrtc {
+ public:
+  /// An instance for the time of one program.
+  class Lease {
+   public:
+    explicit Lease(OwnNvrtc& all) : all_(all), taken_(all.take()) {}
+    ~Lease() { all_.give_back(taken_); }
+    Lease(const Lease&) = delete;
+    const Nvrtc* operator->() const { return &taken_.functions.get<CompilerMissing>(); }
+
+   private:
+    friend class OwnNvrtc;
+    struct Instance {
+      Functions<Nvrtc> functions;
+      int programs = 0;
+    };
+    OwnNvrtc& all_;
+    Instance& taken_;
+  };
+
+ private:
+  static constexpr size_t most = 6;
+  static constexpr int programs_each = 2;  // before another is opened
+
+  Lease::Instance& take() {
     nvrtc();  // throws where there is none
-    Functions<Nvrtc> functions(opened().nvrtc.library().own_instance(), install);
-    load_functions(functions);
-    return functions;
-  }();
-  return own.get<CompilerMissing>();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      const auto least = std::ranges::min_element(instances_, {}, &Lease::Instance::programs);
+      const bool more = least == instances_.end() || (least->programs >= programs_each && instances_.size() < most && copies_);
+      if (least != instances_.end() && (!more || opening_)) return ++least->programs, *least;
+      if (opening_) {  // the first one
+        opened_.wait(lock);
+        continue;
+      }
+      opening_ = true;
+      lock.unlock();
+      std::optional<Functions<Nvrtc>> own;
+      try {
+        load_functions(own.emplace(opened().nvrtc.library().own_instance(), install));
+      } catch (...) {
+        own.reset();  // no memory for another
+      }
+      lock.lock();
+      opening_ = false;
+      opened_.notify_all();
+      // Where the system allows no copies, one instance serves all.
+      copies_ = own && own->missing().empty() && own->get().compile != nvrtc().compile;
+      if (!own && instances_.empty()) fail("no memory for an instance of NVRTC");
+      if (copies_ || instances_.empty()) instances_.push_back({*std::move(own)});
+    }
+  }
+  void give_back(Lease::Instance& instance) {
+    const std::lock_guard lock(mutex_);
+    --instance.programs;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  std::list<Lease::Instance> instances_;
+  bool opening_ = false, copies_ = true;
+};
+
+OwnNvrtc& own_nvrtc() {
+  static OwnNvrtc all;
+  return all;
 }
 
 void check_nvrtc(abi::NvrtcResult result, std::string_view doing) {
@@ -159,22 +224,22 @@ class Program {
       names.push_back(f.name);
       texts.push_back(f.text);
     }
-    check_nvrtc(api_.create(&program_, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(),
-                            names.data()),
+    check_nvrtc(api_->create(&program_, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(),
+                             names.data()),
                 where_);
     try {
       build(source, arch, std::move(more));
     } catch (...) {
-      api_.destroy(&program_);
+      api_->destroy(&program_);
       throw;
     }
   }
-  ~Program() { api_.destroy(&program_); }
+  ~Program() { api_->destroy(&program_); }
   Program(const Program&) = delete;
 
   const std::string& log() const { return log_; }
-  std::string cubin() const { return text(api_.cubin_size, api_.cubin); }
-  std::string ptx() const { return text(api_.ptx_size, api_.ptx); }
+  std::string cubin() const { return text(api_->cubin_size, api_->cubin); }
+  std::string ptx() const { return text(api_->ptx_size, api_->ptx); }
 
  private:
   static std::string compiling(const Source& source, std::string_view arch) {
@@ -200,11 +265,11 @@ class Program {
     }
     std::vector<const char*> pointers;
     for (const std::string& o : options) pointers.push_back(o.c_str());
-    const abi::NvrtcResult result = api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
-    log_ = text(api_.log_size, api_.log);
+    const abi::NvrtcResult result = api_->compile(program_, static_cast<int>(pointers.size()), pointers.data());
+    log_ = text(api_->log_size, api_->log);
     while (!log_.empty() && (log_.back() == '\0' || log_.back() == '\n')) log_.pop_back();
     if (result == abi::nvrtc_success) return;
-    const std::string why = log_.empty() ? api_.error_text(result) : first_error(log_, source);
+    const std::string why = log_.empty() ? api_->error_text(result) : first_error(log_, source);
     if (result == abi::nvrtc_invalid_option) fail_unsupported("{}: NVRTC {}.{}: {}", where_, opened().major, opened().minor, why);
     fail("{}: {}", where_, why);
   }
@@ -217,7 +282,7 @@ class Program {
     return bytes;
   }
 
-  const abi::Nvrtc& api_ = own_nvrtc();
+  OwnNvrtc::Lease api_{own_nvrtc()};
   std::string where_, log_;
   abi::NvrtcProgram program_ = nullptr;
 };

@@ -12,10 +12,11 @@
 namespace smelt::tune {
 
 /// How many candidates a race in stages measures: of so few all of them at once, of more the first of each tactic, and then so many
-/// others, some a stage.
-constexpr size_t stage_of_few = 8, first_of_tactic = 2, first_of_library = 1, others_a_stage = 4, most_others = 8;
-/// An other candidate is measured where its estimate, times the least ratio of time to estimate that its tactic showed, is at most so
-/// many times the fastest. Of 88 convolutions on an H100 all then kept their fastest within 2%.
+/// others, some a stage. A library's order is no cost model, so that few of its others say what there is.
+constexpr size_t stage_of_few = 8, first_of_tactic = 2, first_of_library = 1;
+constexpr size_t others_a_stage = 6, most_others = 12, others_of_library = 2;
+/// An other candidate is measured where its estimate, times the ratio of time to estimate that its tile showed, or the least one of its
+/// tactic, is at most so many times the fastest.
 constexpr double may_win = 1.25;
 
 /// Whether the tactic's kernels are NVIDIA's libraries'.

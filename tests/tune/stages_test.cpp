@@ -141,6 +141,21 @@ TEST(Stages, a_tactic_far_behind_is_left_with_its_first_candidates) {
   EXPECT_EQ(r.chosen_us, w.best());
 }
 
+TEST(Stages, a_stage_takes_one_of_a_tile_and_few_of_libraries) {
+  World w;
+  std::vector<Timing> known;
+  const auto add = [&](const std::string& tactic, const std::string& config, double estimate_us, double known_us) {
+    w.add(tactic, estimate_us, 0);
+    w.offer.candidates.back().config = config;
+    if (known_us > 0) known.push_back({tactic, config, known_us, known_us, known_us, known_us, known_us, 12});
+  };
+  add("hopper", "128x64x64 g2 s8", 10, 10), add("hopper", "128x64x64 g2 s9", 10.1, 10.3), add("cudnn", "a0 engine 1", 9, 10);
+  add("hopper", "64x64x64 g1 s8", 10.3, 0), add("hopper", "64x64x64 g1 s9", 10.2, 0), add("hopper", "128x64x64 g2 s10", 10.4, 0);
+  add("hopper", "192x64x64 g3 s9", 11, 0), add("hopper", "256x64x64 g2 s9", 13, 0);
+  for (int i = 1; i < 5; ++i) add("cudnn", "a" + std::to_string(i) + " engine 1", 9 + 0.1 * i, 0);
+  EXPECT_EQ(next_stage(w.offer, w.by_estimate(), known), (std::vector<size_t>{8, 4, 9, 5, 6})) << "two of cudnn's, three tiles";
+}
+
 TEST(Stages, the_first_one_always_compares_two) {
   World w;
   for (int i = 0; i < 12; ++i) w.add("cudnn", 10 + i, 10);

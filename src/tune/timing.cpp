@@ -15,6 +15,7 @@ namespace {
 constexpr double most_repeats = 200, most_repeats_apart = 8;  // of a sample's runs, timed together or each for itself
 constexpr size_t fewest_samples = 3;                          // that say something
 constexpr double most_of_expected = 1.5;                      // beside other work the rest is left to a later build
+constexpr double close_race = 1.2, most_of_close = 2.25;        // but for those that may be the fastest: they get so much
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
@@ -23,6 +24,7 @@ struct Runner {
   double fastest = INFINITY;   // microseconds of a run are at most this
   double at_least = INFINITY;  // and at least this: the least of the samples without what the threads waited
   bool dropped = false;
+  bool behind = false;  // of a race beside other work: not among those that may be the fastest
 };
 
 class Race {
@@ -144,6 +146,17 @@ class Race {
     }
   }
 
+  /// Whether several may still be the fastest; only they are sampled from now on.
+  bool is_close() {
+    const double best_us = best();
+    size_t near = 0;
+    for (Runner& r : runners_) {
+      r.behind = r.behind || r.at_least > close_race * best_us;
+      near += !r.dropped && !r.behind;
+    }
+    return near > 1;
+  }
+
   /// Rounds that fit the budget, by the fastest samples so far.
   int planned() const {
     double round_us = 0;
@@ -160,7 +173,7 @@ class Race {
       const int most = planned();
       size_t fewest = std::numeric_limits<size_t>::max();
       for (Runner& r : runners_) {
-        if (r.dropped) continue;
+        if (r.dropped || r.behind) continue;
         if (late()) return false;
         sample(r);
         fewest = std::min(fewest, r.quiet.size());
@@ -168,8 +181,8 @@ class Race {
       }
       drop();
       const double elapsed = watch_.now_us() - begin;
-      if (disturbed_ && fewest >= fewest_samples) return true;
-      if (disturbed_ && elapsed > most_of_expected * expected_us) return true;
+      if (disturbed_ && (fewest >= fewest_samples || elapsed > most_of_expected * expected_us) && !is_close()) return true;
+      if (disturbed_ && elapsed > most_of_close * expected_us) return true;
       if (std::cmp_greater_equal(fewest, most) && elapsed >= std::min(options_.at_least_us, options_.budget_us)) return true;
     }
   }

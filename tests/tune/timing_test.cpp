@@ -222,6 +222,27 @@ TEST(Measure, leaves_out_disturbed_samples_where_enough_are_undisturbed) {
   }
 }
 
+/// The first needs all threads at once, so that most of its runs wait for another process's slice; the second takes what there is.
+TEST(Measure, beside_other_work_takes_its_time_where_the_faster_one_is_held_up_more) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<> uniform(0, 1);
+  int otherwise = 0;
+  constexpr int builds = 200;
+  double longest = 0;
+  for (int build = 0; build < builds; ++build) {
+    World w{.kernels = {245, 320}};
+    w.away = [&](double, double us) {
+      if (std::fmod(us, 245) == 0) return uniform(random) < 0.9 ? 200.0 : 0.0;
+      return uniform(random) < 0.5 ? 30.0 : 0.0;
+    };
+    const double begin = w.now;
+    otherwise += w.winner_of({.budget_us = 100'000}) != 0;
+    longest = std::max(longest, w.now - begin);
+  }
+  EXPECT_LE(otherwise, builds / 20);
+  EXPECT_LE(longest, 3 * 17 * (245 + 320));
+}
+
 TEST(Measure, marks_everything_where_the_hypervisor_stole_time) {
   World w{.kernels = {300, 310}, .away = slices, .tells_waiting = false, .tells_stolen = true};
   for (const Samples& s : w.measure({}).samples) EXPECT_TRUE(s.under_load);

@@ -1,6 +1,7 @@
 // Every kernel, run for compute-sanitizer, which sees what it reads and writes; the results are not compared. The problems are
 // the forms that tests/ops/cuda/kernels_test.cpp compiles. Without NVIDIA's libraries: their kernels are not smelt's to mend, and
-// instrumenting them takes minutes.
+// instrumenting them takes minutes. SMELT_KERNELS_OF, a regular expression, chooses among the problems: "gemm|attention".
+#include <regex>
 #include <set>
 
 #include "gpu/gpu_trial.h"
@@ -128,9 +129,12 @@ const std::vector<Run>& runs() {
     Machine machine;
     machine.gpu = every_gpu();
     size_t most = 0;
+    const char* const wanted = std::getenv("SMELT_KERNELS_OF");
+    const std::regex of(wanted ? wanted : "", std::regex::icase);
     for (Form& f : forms) {
       f.bound.node = &f.node;
       offers.push_back(offer(f.bound, machine));
+      if (!std::regex_search(offers.back().problem, of)) offers.back().candidates.clear();
       most = std::max(most, offers.back().candidates.size());
     }
     for (size_t rank = 0; rank < most; ++rank)

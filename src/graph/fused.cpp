@@ -25,6 +25,7 @@ constexpr Definition definitions[] = {
     {"JoinedMatMul", 2, 2, 2, SIZE_MAX, true, true},  // of k products, k - 1 more of both, and each one's operands
     {"Norm", 4, 1, 1, 2, true, true},
     {"Attention", 3, 3, 1, 1, true, true},
+    {"CachedAttention", 5, 5, 3, 3, true, true},
     {"RotaryEmbedding", 3, 3, 1, 1, false, false},
     {"Pointwise", 0, 0, 1, SIZE_MAX, true, false},
     {"Reduce", 0, 0, 1, 1, true, false},
@@ -81,7 +82,8 @@ void verify_operands(const Graph& g, NodeId id, const Node& n, const expr::Progr
   if (reduce) return;  // its result is reduced, and `post` gives the type
   for (size_t i = 0; i < results; ++i) {
     const DType made = p.type(p.outputs()[i]);
-    const DType wanted = n.op == "Attention" ? compute : g.value(n.outputs[i]).type;  // attention's are the scores
+    const DType wanted =
+        n.op == "Attention" || n.op == "CachedAttention" ? compute : g.value(n.outputs[i]).type;  // attention's are the scores
     if (made != wanted) fail("{}: the program's output {} is {}, expected {}", describe(g, id), i, name(made), name(wanted));
   }
 }

@@ -6,11 +6,9 @@
 #include <functional>
 #include <optional>
 
-#include "base/log.h"
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
-#include "plan/priced.h"
 
 namespace smelt::plan {
 namespace {
@@ -63,46 +61,6 @@ Tensor GatedProducts::weights(const Segment& s, const Step& gate, const Step& up
   return both;
 }
 
-GatedProducts::Decision GatedProducts::decide(const Segment& s, const Pair& pair, const Step& one, Context& context,
-                                              bool may_measure) {
-  const Step &gate = s.steps[pair.gate], &up = s.steps[pair.up];
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto d = decided_.find(gate.id); d != decided_.end()) return d->second;
-  }
-  std::vector<Priced> all;  // one, the gate, up
-  for (const Step* step : {&one, &gate, &up}) all.push_back(priced(bound_node(s, *step, &context.weights), context));
-  const std::string entry = fmt::format("gate {}", gate.node->name);
-  Decision d;
-  if (all[0].offer.candidates.empty()) {
-    d.times = nullptr;
-  } else if (const auto apart = apart_.carried(entry)) {
-    d.one = !*apart;
-  } else {
-    const std::string name = fmt::format("{} | {} + {}", all[0].offer.problem, all[1].offer.problem, all[2].offer.problem);
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto known = by_problem_.find(name); known != by_problem_.end()) {
-        if (!known->second.one) apart_.add(entry);
-        return decided_[gate.id] = known->second;
-      }
-    }
-    tune::Tuner& tuner = context.tuner;
-    const Prices p = prices(all, context, may_measure);
-    FusedTimes times{.fused_us = p.us[0], .apart_us = p.us[1] + p.us[2], .measured = p.measured};
-    times.runs_apart = times.fused_us >= clearly_less * times.apart_us;
-    if (tuner.has_pinned()) times.runs_apart = !tuner.pinned_for(all[0].offer.problem);  // as the plan's build decided
-    info("the gate '{}' takes {:.1f} µs with what it gates, {:.1f} µs apart: they run {}", gate.node->name, times.fused_us,
-         times.apart_us, times.runs_apart ? "apart" : "as one");
-    d = {std::make_shared<const FusedTimes>(times), !times.runs_apart};
-    const std::lock_guard lock(mutex_);
-    by_problem_.try_emplace(name, d);
-  }
-  if (!d.one) apart_.add(entry);
-  const std::lock_guard lock(mutex_);
-  return decided_.try_emplace(gate.id, d).first->second;
-}
-
 void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
   const auto& gpu = context.tuner.machine().gpu;
   if (!gpu || gpu->info.major != 9) return;  // the kernel is Hopper's alone
@@ -149,7 +107,18 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
     std::ranges::sort(node.sources);
     node.sources.erase(std::unique(node.sources.begin(), node.sources.end()), node.sources.end());
     one.node = std::make_shared<const Node>(std::move(node));
-    const Decision d = decide(s, *pair, one, context, may_measure);
+    const auto problems = [&] {
+      std::vector<Priced> all;
+      for (const Step* step : {&one, &s.steps[i], &s.steps[pair->up]})
+        all.push_back(priced(bound_node(s, *step, &context.weights), context));
+      return all;
+    };
+    const OneOrApart::Decision d = choices_.decide({.id = one.id,
+                                                    .entry = fmt::format("gate {}", one.node->name),
+                                                    .with = "what it gates",
+                                                    .below = clearly_less,
+                                                    .problems = problems},
+                                                   *one.node, context, may_measure);
     if (!d.one) {
       const std::lock_guard lock(mutex_);
       weights_.erase(one.id);

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string>
 
-#include "plan/apart.h"
 #include "plan/context.h"
+#include "plan/one_or_apart.h"
 #include "plan/segment.h"
 
 namespace smelt::plan {
@@ -18,25 +18,18 @@ namespace smelt::plan {
 class GatedProducts {
  public:
   /// `apart`: where the gates that run apart from what they gate are kept, as "gate NAME"; it must outlive this.
-  explicit GatedProducts(Apart& apart) : apart_(apart) {}
+  explicit GatedProducts(Apart& apart) : choices_(apart) {}
 
   /// After joined_products.h, before strided_views.h.
   void apply(Segment& s, Context& context, bool may_measure);
 
  private:
-  struct Decision {
-    std::shared_ptr<const FusedTimes> times;
-    bool one = false;
-  };
   struct Pair;
   Tensor weights(const Segment& s, const Step& gate, const Step& up);
-  Decision decide(const Segment& s, const Pair& pair, const Step& one, Context& context, bool may_measure);
 
   mutable std::mutex mutex_;
-  std::map<NodeId, Decision> decided_;          // by the gate's node
-  std::map<std::string, Decision> by_problem_;  // of all three
-  std::map<NodeId, Tensor> weights_;
-  Apart& apart_;
+  std::map<NodeId, Tensor> weights_;  // by the gate's node
+  OneOrApart choices_;
 };
 
 }  // namespace smelt::plan

@@ -87,7 +87,10 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   }
   if (!target.is_host) first_layers_.apply(s, *context_, may_measure);
   joined_.apply(s, *context_, may_measure, optimize, accepted);
-  if (optimize && !target.is_host) gated_.apply(s, *context_, may_measure);
+  if (optimize && !target.is_host) {
+    gated_.apply(s, *context_, may_measure);
+    cached_.apply(s, caches, *context_, may_measure);
+  }
   if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   place_caches(s, caches);

@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "plan/apart.h"
 #include "plan/buckets.h"
+#include "plan/cached_attention.h"
 #include "plan/caches.h"
 #include "plan/carried_choices.h"
 #include "plan/context.h"
@@ -84,6 +85,7 @@ class Planner {
   mutable FirstLayers first_layers_{apart_};
   mutable JoinedProducts joined_{apart_};
   mutable GatedProducts gated_{apart_};
+  mutable CachedAttention cached_{apart_};
   mutable AcceptedLayouts accepted_;
   mutable std::mutex chosen_mutex_;
   mutable tune::PinnedChoices chosen_;

@@ -8,8 +8,12 @@
 //             cluster: the cluster's blocks do, each for a part of the columns, from each other's shared memory
 //   partial   for combine.cuh: O before the division, (splits, pairs x rows, ValueDepth), then maximum and sum,
 //             (splits, pairs x rows, 2)
+//   CachedFlashArgs   keys and values are the rows of a cache's past, problem.k and problem.v, and behind them those of `cache`. The
+//             block writes the tiles that it goes over to the present: no two blocks have tiles of the same key head and all see
+//             all keys (one tile of rows, packed where heads share keys, no map)
 #pragma once
 
+#include "attention/cache.cuh"
 #include "attention/flash.cuh"
 #include "attention/map.cuh"
 #include "attention/scores.cuh"
@@ -31,6 +35,9 @@ __device__ __forceinline__ FlashRow flash_row(const AttentionProblem<T>& p, u32 
     return {group_or_head, row};
   }
 }
+
+template <template <class> class Args> constexpr bool keeps_cache = false;
+template <> constexpr bool keeps_cache<CachedFlashArgs> = true;
 
 /// The tiles that a block goes over, in order: all numbers, or a list in shared memory where there is a map.
 template <bool Mapped> struct FlashTiles {
@@ -106,15 +113,17 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
 #endif
 }
 
-template <class F, bool Packed, MaskKind Mask, bool Mapped, Splits Split, class Scores, class T, int Operands>
-__device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Operands>& args) {
+template <class F, bool Packed, MaskKind Mask, bool Mapped, Splits Split, class Scores, template <class> class Args, class T,
+          int Operands>
+__device__ __forceinline__ void flash_block(const WithScores<Args<T>, Operands>& args) {
   const AttentionProblem<T>& p = args.args.problem;
   const FlashPlan& plan = args.args.plan;
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;
   // With a causal mask, the rows that see the most keys come first, since they take longest.
-  constexpr bool descending = Mask == MaskKind::causal || Mapped;
+  constexpr bool descending = Mask == MaskKind::causal || Mapped, Cached = keeps_cache<Args>;
+  static_assert(!Cached || !Mapped);
   const u32 split = Split == Splits::none ? 0 : blockIdx.x % plan.splits,
             block = Split == Splits::none ? blockIdx.x : blockIdx.x / plan.splits;
   const u32 row_tile = descending ? plan.row_tiles - 1 - block / plan.pairs : block % plan.row_tiles;
@@ -171,8 +180,26 @@ __device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Opera
     stop = at + part < tiles.count ? at + part : tiles.count;
   }
 
-  const smelt_flash::TileCopies<typename F::KeyTile, T, Keys> key_copies(k, p.k_strides[2]);
-  const smelt_flash::TileCopies<typename F::ValueTile, T, Keys> value_copies(v, p.v_strides[2]);
+  const auto key_copies = [&] {
+    if constexpr (Cached) {
+      const CacheArgs<T>& c = args.args.cache;
+      return smelt_flash::CachedCopies<typename F::KeyTile, T, Keys>(
+          k, p.k_strides[2], c.k + b * c.k_strides[0] + g * c.k_strides[1], c.k_strides[2],
+          c.present_k + b * c.present_k_strides[0] + g * c.present_k_strides[1], c.present_k_strides[2], c.past);
+    } else {
+      return smelt_flash::TileCopies<typename F::KeyTile, T, Keys>(k, p.k_strides[2]);
+    }
+  }();
+  const auto value_copies = [&] {
+    if constexpr (Cached) {
+      const CacheArgs<T>& c = args.args.cache;
+      return smelt_flash::CachedCopies<typename F::ValueTile, T, Keys>(
+          v, p.v_strides[2], c.v + b * c.v_strides[0] + g * c.v_strides[1], c.v_strides[2],
+          c.present_v + b * c.present_v_strides[0] + g * c.present_v_strides[1], c.present_v_strides[2], c.past);
+    } else {
+      return smelt_flash::TileCopies<typename F::ValueTile, T, Keys>(v, p.v_strides[2]);
+    }
+  }();
   const auto issue = [&](u32 stage, u32 n) {
     const u32 tile = tiles.number(n), inside = p.keys - tile * Keys;
     key_copies.copy(stage, tile, inside);
@@ -187,6 +214,11 @@ __device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Opera
   for (u32 n = at; n < stop; ++n, ring.advance()) {
     ring.wait();
     ring.issue_ahead(n, stop, issue);
+    if constexpr (Cached) {
+      const u32 inside = p.keys - n * Keys;
+      key_copies.store(ring.current(), n, inside);
+      value_copies.store(ring.current() + F::KeyTile::bytes, n, inside);
+    }
     if (n == at) f.hold_queries(queries);
     float s[RowTiles][warp_keys / 8][4];                                             // (16, warp_keys) a row tile
     f.scores(s, queries, ring.current());

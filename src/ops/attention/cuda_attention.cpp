@@ -11,31 +11,63 @@
 
 namespace smelt::ops {
 
+namespace {
+
+AttentionShape shape_of(const BoundNode& b) {
+  if (!keeps_cache(*b.node)) return {*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape};
+  return {*b.node, b.inputs[0].shape, joined_keys(b.inputs[1].shape, b.inputs[3].shape),
+          joined_keys(b.inputs[2].shape, b.inputs[4].shape)};
+}
+
+/// The widest access to rows of `width` elements whose `extents` lie `strides` apart.
+int64_t access_to(const Shape& extents, const Shape& strides, int64_t width, int64_t alignment, int64_t size) {
+  if (strides[3] != 1 && width > 1) return 1;
+  int64_t vector = 16 / size;
+  const auto fits = [&] {
+    bool all = width % vector == 0 && alignment % (vector * size) == 0;
+    for (size_t a = 0; a < 3; ++a) all = all && (extents[a] == 1 || strides[a] % vector == 0);
+    return all;
+  };
+  while (vector > 1 && !fits()) vector /= 2;
+  return std::max<int64_t>(vector, 1);
+}
+
+}  // namespace
+
 AttentionCuda::AttentionCuda(const BoundNode& b)
-    : shape(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape), type(b.outputs[0].type), program(b.node->program) {
+    : shape(shape_of(b)), type(b.outputs[0].type), program(b.node->program), first_operand(keeps_cache(*b.node) ? 5 : 3) {
   const BoundTensor* const tensors[] = {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]};
   for (size_t t = 0; t < 4; ++t) {
     strides[t] = memory_strides(*tensors[t]);
     alignments[t] = tensors[t]->alignment;
   }
   if (shape.k_transposed) std::swap(strides[1][2], strides[1][3]);
-  for (size_t i = 3; program && i < b.inputs.size(); ++i)
+  if (keeps_cache(*b.node)) {
+    cache.emplace();
+    cache->past = b.inputs[1].shape[2];
+    const BoundTensor* const more[] = {&b.inputs[3], &b.inputs[4], &b.outputs[1], &b.outputs[2]};
+    for (size_t t = 0; t < 4; ++t) {
+      cache->strides[t] = memory_strides(*more[t]);
+      cache->alignments[t] = more[t]->alignment;
+    }
+  }
+  for (size_t i = first_operand; program && i < b.inputs.size(); ++i)
     operands.push_back({i, b.inputs[i].type, broadcast_strides(b.inputs[i], 4), b.inputs[i].alignment});
 }
 
 int64_t AttentionCuda::access(size_t t) const {
-  const int64_t size = bytes(type, 1), width = t < 2 ? shape.depth : shape.value_depth;
-  if (strides[t][3] != 1 && width > 1) return 1;
-  const Shape extents{shape.batch, t == 0 || t == 3 ? shape.heads : shape.kv_heads,
-                      t == 0 || t == 3 ? shape.queries : shape.keys};
-  int64_t vector = 16 / size;
-  const auto fits = [&] {
-    bool all = width % vector == 0 && alignments[t] % (vector * size) == 0;
-    for (size_t a = 0; a < 3; ++a) all = all && (extents[a] == 1 || strides[t][a] % vector == 0);
-    return all;
-  };
-  while (vector > 1 && !fits()) vector /= 2;
-  return std::max<int64_t>(vector, 1);
+  const bool of_keys = t == 1 || t == 2;
+  const Shape extents{shape.batch, of_keys ? shape.kv_heads : shape.heads,
+                      !of_keys ? shape.queries
+                      : cache  ? cache->past
+                               : shape.keys};
+  return access_to(extents, strides[t], t < 2 ? shape.depth : shape.value_depth, alignments[t], bytes(type, 1));
+}
+
+int64_t AttentionCuda::cache_access(size_t t) const {
+  const Shape extents{shape.batch, shape.kv_heads, t < 2 ? shape.keys - cache->past : shape.keys};
+  return access_to(extents, cache->strides[t], t % 2 == 0 ? shape.depth : shape.value_depth, cache->alignments[t],
+                   bytes(type, 1));
 }
 
 double AttentionCuda::flops() const {
@@ -45,7 +77,7 @@ double AttentionCuda::flops() const {
 
 double AttentionCuda::bytes_moved() const {
   const int64_t rows = shape.batch * shape.heads * shape.queries, cached = shape.batch * shape.kv_heads * shape.keys;
-  return static_cast<double>(bytes(type, (rows + cached) * (shape.depth + shape.value_depth)));
+  return static_cast<double>(bytes(type, (rows + cached * (cache ? 2 : 1)) * (shape.depth + shape.value_depth)));
 }
 
 kernels::AttentionProblem<void> attention_args(const AttentionCuda& p) {

@@ -28,19 +28,30 @@ struct ScoreOperand {
   int64_t alignment;
 };
 
-/// A bound Attention as the kernels see it; strides along [batch, head, row, column], k's rows being keys however it lies.
+/// What a CachedAttention has beside its past: the new keys and values, then both presents.
+struct CachedKeys {
+  int64_t past = 0;              // rows
+  std::array<Shape, 4> strides;  // along [batch, key head, row, column]
+  std::array<int64_t, 4> alignments;
+};
+
+/// A bound Attention or CachedAttention as the kernels see it; strides along [batch, head, row, column], k's rows being keys however it lies.
 struct AttentionCuda {
   explicit AttentionCuda(const BoundNode& b);
 
   AttentionShape shape;
   DType type;
-  std::array<Shape, 4> strides;  // q, k, v, y
+  std::array<Shape, 4> strides;  // q, k, v, y; k and v of a cache: its past
   std::array<int64_t, 4> alignments;
   std::optional<expr::Program> program;  // over a score and `operands`
   std::vector<ScoreOperand> operands;
+  std::optional<CachedKeys> cache;
+  size_t first_operand;  // of the node's inputs
   /// The widest access in elements (a power of two, 16 bytes at most) to the rows of tensor `t` of q, k, v, y; 1 where a row's
   /// elements are apart.
   int64_t access(size_t t) const;
+  /// The same of tensor `t` of CachedKeys.
+  int64_t cache_access(size_t t) const;
   double flops() const;        // of the two products
   double bytes_moved() const;  // each tensor once
 };

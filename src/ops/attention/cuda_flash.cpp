@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/attention/cache.h"
 #include "kernels/attention/flash.h"
 #include "kernels/attention/map.h"
 #include "ops/attention/cuda_flash_tile.h"
@@ -17,6 +18,7 @@ namespace smelt::ops {
 namespace {
 
 using FlashArgs = kernels::FlashArgs<void>;
+using CachedFlashArgs = kernels::CachedFlashArgs<void>;
 
 struct FlashProblem {
   AttentionCuda p;  // where the kernel knows how keys are hidden, without the program
@@ -44,10 +46,11 @@ std::string source_of(const FlashProblem& f, const CudaScores& scores) {
                                         type, config, t.shared_bytes(f.p.shape), t.rows());
   const std::string_view splits = t.splits == 1 ? "none" : t.cluster ? "cluster" : "grid";
   const KernelEntry attention{"attention", fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
-                              fmt::format("FlashArgs<{}>", type),
+                              fmt::format("{}FlashArgs<{}>", f.p.cache ? "Cached" : "", type),
                               fmt::format("flash_block<F, {}, MaskKind::{}, {}, Splits::{}, {}>", t.packed, name_of(f.mask.kind),
                                           t.mapped, splits, scores.type())};
-  return "#include \"attention/flash_block.cuh\"\n" + flash + scores.source(attention, sizeof(FlashArgs));
+  return "#include \"attention/flash_block.cuh\"\n" + flash +
+         scores.source(attention, f.p.cache ? sizeof(CachedFlashArgs) : sizeof(FlashArgs));
 }
 
 std::string combine_source(const FlashProblem& f) {
@@ -132,6 +135,12 @@ class FlashAttention final : public CompiledKernel {
     plan.offset = static_cast<int32_t>(f.mask.offset);
     plan.scale = static_cast<float>(s.scale);
     plan.factor = static_cast<float>(s.scale * std::numbers::log2e);
+    if (const auto& cache = f.p.cache) {
+      kernels::CacheArgs<void>& c = args_.cache;
+      c.past = static_cast<uint32_t>(cache->past);
+      int64_t* const strides[] = {c.k_strides, c.v_strides, c.present_k_strides, c.present_v_strides};
+      for (size_t i = 0; i < 4; ++i) std::copy_n(cache->strides[i].begin(), 3, strides[i]);
+    }
     if (adds_up_after(t)) combine_ = std::make_unique<Combine>(f, gpu);
     if (t.mapped) {
       map_ = std::make_unique<Map>(f, scores, gpu);
@@ -146,7 +155,7 @@ class FlashAttention final : public CompiledKernel {
   }
 
   /// A mask that is known to hide nothing, or what is causal, is not read.
-  bool reads(size_t i) const override { return i < 3 || f_.mask.kind == MaskKind::program; }
+  bool reads(size_t i) const override { return i < f_.p.first_operand || f_.mask.kind == MaskKind::program; }
 
   void run(const Buffers& b) override {
     const AttentionShape& s = f_.p.shape;
@@ -156,7 +165,13 @@ class FlashAttention final : public CompiledKernel {
     args_.map = map_ ? static_cast<const uint8_t*>(b.workspace) : nullptr;
     args_.partial = combine_ ? reinterpret_cast<float*>(static_cast<char*>(b.workspace) + map_bytes()) : nullptr;
     Arguments arguments;
-    arguments.value(args_);
+    if (f_.p.cache) {
+      args_.cache.k = b.inputs[3], args_.cache.v = b.inputs[4];
+      args_.cache.present_k = b.outputs[1], args_.cache.present_v = b.outputs[2];
+      arguments.value(args_);
+    } else {
+      arguments.value(static_cast<const FlashArgs&>(args_));
+    }
     scores_.pass(b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
@@ -172,7 +187,7 @@ class FlashAttention final : public CompiledKernel {
   int64_t map_bytes() const { return map_ ? device_aligned(map_->bytes()) : 0; }
 
   FlashProblem f_;
-  FlashArgs args_{};
+  CachedFlashArgs args_{};
   CudaScores scores_;
   std::unique_ptr<Combine> combine_;
   std::unique_ptr<Map> map_;
@@ -196,6 +211,10 @@ std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
     if (const int64_t apart = std::abs(p.strides[t][2]) * bytes(p.type, 1); apart >= most_bytes / most_keys)
       return refuse(Reason::too_large, "{}'s rows are {} bytes apart, it counts to 2^31 over {} of them", names[t], apart,
                     most_keys);
+  for (size_t t = 0; p.cache && t < 4; ++t)
+    if (const int64_t access = p.cache_access(t); access < 8)
+      return refuse(Reason::wrong_layout, "{} can be accessed {} elements at a time; expected 8",
+                    t < 2 ? "new rows" : "the cache's rows", access);
   if (s.keys == 0 || s.queries == 0 || s.batch == 0) return refuse(Reason::wrong_shape, "an extent is 0");
   return std::nullopt;
 }
@@ -205,14 +224,22 @@ std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
 void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
   if (const auto why = rejects(p, gpu)) return offer.refuse("cuda", why->at("flash"));
+  if (p.cache && mask.kind == MaskKind::causal && p.shape.queries + mask.offset < p.shape.keys)
+    return offer.refuse("cuda", Reason::wrong_shape, "no query sees the last keys, which go to the cache");
   if (mask.kind != MaskKind::program && p.shape.scale <= 0) mask = {};  // the largest product would not be the largest score
-  const bool maps = mask.kind == MaskKind::program && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
+  const bool maps = !p.cache && mask.kind == MaskKind::program && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
   AttentionCuda seen = p;
   if (mask.kind != MaskKind::program) seen.program.reset(), seen.operands.clear();
-  for (const FlashTile& t : flash_tiles(p, mask.kind, maps, gpu))
+  const int64_t group = p.shape.heads / p.shape.kv_heads;
+  for (const FlashTile& t : flash_tiles(p, mask.kind, maps, gpu)) {
+    if (p.cache && (t.row_tiles_of(p.shape) > 1 || (group > 1 && !t.packed))) continue;  // two blocks would write the same rows
     offer.candidates.push_back({"cuda", t.config(), t.estimate_us, [f = FlashProblem{seen, mask, t}, gpu = machine.gpu] {
                                   return std::make_unique<FlashAttention>(f, CudaScores(f.p), *gpu);
                                 }});
+  }
+  if (p.cache && offer.candidates.empty())
+    offer.refuse("cuda", Reason::wrong_shape, "{} queries of {} heads that share keys are more than one tile of rows",
+                 p.shape.queries, group);
 }
 
 }  // namespace smelt::ops

@@ -109,6 +109,7 @@ std::vector<FlashTile> flash_tiles(const AttentionCuda& p, MaskKind mask, bool m
                   .keys = keys,
                   .stages = 3,
                   .packed = packed};
+      if (t.shared_bytes(s) > gpu.info.shared_per_block) t.stages = 2;
       const int64_t base = t.blocks(s), key_tiles = up(s.keys, keys);
       add(t);
       // One to four blocks a multiprocessor, each with a tile at least.

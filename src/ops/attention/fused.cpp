@@ -1,6 +1,8 @@
-// ai.smelt's Attention: softmax(program(q · k · scale)) · v, in plain loops over rows.
+// ai.smelt's Attention: softmax(program(q · k · scale)) · v, in plain loops over rows. CachedAttention: the same over a cache, which
+// it makes longer.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -28,6 +30,17 @@ AttentionShape::AttentionShape(const Node& n, const Shape& q, const Shape& k, co
   if (v[2] != keys) fail("{} values for {} keys", v[2], keys);
 }
 
+Shape joined_keys(const Shape& past, const Shape& fresh) {
+  if (past.size() != 4 || fresh.size() != 4)
+    fail("a cache {} and {}, expected four axes each", to_string(past), to_string(fresh));
+  Shape all = past;
+  all[2] += fresh[2];
+  Shape expected = past;
+  expected[2] = fresh[2];
+  if (fresh != expected) fail("{} does not fit behind a cache {}", to_string(fresh), to_string(past));
+  return all;
+}
+
 namespace {
 
 void infer_fused_attention(InferContext& c) {
@@ -40,29 +53,45 @@ void infer_fused_attention(InferContext& c) {
   c.set(0, type, {s.batch, s.heads, s.queries, s.value_depth});
 }
 
-template <class C> void attention(ComputeContext& c) {
-  const AttentionShape s(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
+void infer_cached_attention(InferContext& c) {
+  for (size_t i = 0; i < 5; ++i)
+    if (!c.in(i).present()) fail("input {} is required and was left out", i);
+  for (size_t o = 0; o < 3; ++o) c.set_type(o, c.in(o).type);
+  for (size_t i = 0; i < 5; ++i)
+    if (!c.in(i).shape_known) return;
+  const Shape k = joined_keys(c.in(1).shape, c.in(3).shape), v = joined_keys(c.in(2).shape, c.in(4).shape);
+  const AttentionShape s(c.node, c.in(0).shape, k, v);
+  if (s.k_transposed) fail("the keys of a cache are transposed");
+  check_operands(c, 5, {s.batch, s.heads, s.queries, s.keys});
+  c.set(0, c.in(0).type, {s.batch, s.heads, s.queries, s.value_depth});
+  c.set(1, c.in(1).type, k);
+  c.set(2, c.in(2).type, v);
+}
+
+/// Of the keys and values `k` and `v`; the program's operands are the inputs from `first` on.
+template <class C> void attention(ComputeContext& c, const Tensor& k, const Tensor& v, size_t first) {
+  const AttentionShape s(c.node, c.in(0).shape(), k.shape(), v.shape());
   constexpr DType type = dtype_of<C>::value;
-  const Tensor qt = c.in(0).cast(type), kt = c.in(1).cast(type), vt = c.in(2).cast(type);
+  const Tensor qt = c.in(0).cast(type), kt = k.cast(type), vt = v.cast(type);
   const int64_t d = s.depth, keys = s.keys;
   Tensor scores = Tensor::empty(type, {s.batch, s.heads, s.queries, keys});
   const int64_t pairs = s.batch * s.heads;
   for (int64_t p = 0; p < pairs; ++p) {
-    const C* k = kt.data<C>() + s.kv_pair(p) * keys * d;
+    const C* of_pair = kt.data<C>() + s.kv_pair(p) * keys * d;
     for (int64_t i = 0; i < s.queries; ++i) {
       const C* q = qt.data<C>() + (p * s.queries + i) * d;
       for (int64_t j = 0; j < keys; ++j) {
         C dot = 0;
-        for (int64_t e = 0; e < d; ++e) dot += q[e] * (s.k_transposed ? k[e * keys + j] : k[j * d + e]);
+        for (int64_t e = 0; e < d; ++e) dot += q[e] * (s.k_transposed ? of_pair[e * keys + j] : of_pair[j * d + e]);
         scores.data<C>()[(p * s.queries + i) * keys + j] = static_cast<C>(s.scale) * dot;
       }
     }
   }
-  const Tensor wanted = run_epilogue(c, scores, 3, type);
+  const Tensor wanted = run_epilogue(c, scores, first, type);
   Tensor y = Tensor::empty(type, {s.batch, s.heads, s.queries, s.value_depth});
   std::vector<C> weights(static_cast<size_t>(keys));
   for (int64_t p = 0; p < pairs; ++p) {
-    const C* v = vt.data<C>() + s.kv_pair(p) * keys * s.value_depth;
+    const C* of_pair = vt.data<C>() + s.kv_pair(p) * keys * s.value_depth;
     for (int64_t i = 0; i < s.queries; ++i) {
       const C* row = wanted.data<C>() + (p * s.queries + i) * keys;
       C top = -std::numeric_limits<C>::infinity(), total = 0;
@@ -73,23 +102,45 @@ template <class C> void attention(ComputeContext& c) {
       for (int64_t j = 0; j < keys; ++j) {
         C w = weights[static_cast<size_t>(j)] / total;
         if (s.nan_guard && w != w) w = 0;
-        for (int64_t e = 0; e < s.value_depth; ++e) out[e] += w * v[j * s.value_depth + e];
+        for (int64_t e = 0; e < s.value_depth; ++e) out[e] += w * of_pair[j * s.value_depth + e];
       }
     }
   }
   c.outputs[0] = y.cast(c.outputs[0].type());
 }
 
-void run_fused_attention(ComputeContext& c) {
+void attend(ComputeContext& c, const Tensor& k, const Tensor& v, size_t first) {
   if (accumulator(c.outputs[0].type()) == DType::f64)
-    attention<double>(c);
+    attention<double>(c, k, v, first);
   else
-    attention<float>(c);
+    attention<float>(c, k, v, first);
+}
+
+void run_fused_attention(ComputeContext& c) { attend(c, c.in(1), c.in(2), 3); }
+
+/// The past's rows of each pair, then the new ones.
+Tensor joined(const Tensor& past, const Tensor& fresh) {
+  Tensor all = Tensor::empty(past.type(), joined_keys(past.shape(), fresh.shape()));
+  const int64_t pairs = std::max<int64_t>(1, past.shape()[0] * past.shape()[1]);
+  auto* to = static_cast<std::byte*>(all.raw());
+  for (int64_t p = 0; p < pairs; ++p)
+    for (const Tensor* part : {&past, &fresh}) {
+      const auto chunk = static_cast<size_t>(part->nbytes() / pairs);
+      std::memcpy(to, static_cast<const std::byte*>(part->raw()) + static_cast<size_t>(p) * chunk, chunk);
+      to += chunk;
+    }
+  return all;
+}
+
+void run_cached_attention(ComputeContext& c) {
+  c.outputs[1] = joined(c.in(1), c.in(3));
+  c.outputs[2] = joined(c.in(2), c.in(4));
+  attend(c, c.outputs[1], c.outputs[2], 5);
 }
 
 /// Keys or values of Hk heads seen as Hq: each head repeated Hq / Hk times. Heads that are no numbers are as many on both sides:
-/// no rewrite takes others.
-ValueId repeat_heads(Body& b, ValueId v, size_t input) {
+/// no rewrite takes others. `more`: rows behind the input's.
+ValueId repeat_heads(Body& b, ValueId v, size_t input, int64_t more) {
   if (!b.shape(0)[1].known() && !b.shape(input)[1].known()) return v;
   const int64_t heads = b.extent(0, 1), own = b.extent(input, 1);
   if (own == heads) return v;
@@ -98,26 +149,37 @@ ValueId repeat_heads(Body& b, ValueId v, size_t input) {
   // One of the last two extents must be a number for the other to be worked out.
   const SymShape& s = b.shape(input);
   if (s[3].known()) return b.op("Reshape", {grouped, b.ints({0, heads, -1, s[3].value})});
-  return b.op("Reshape", {grouped, b.ints({0, heads, b.extent(input, 2), -1})});
+  return b.op("Reshape", {grouped, b.ints({0, heads, b.extent(input, 2) + more, -1})});
 }
 
-std::vector<ValueId> expand_attention(Body& b) {
+/// Attention over `keys` and `values`, whose heads are those of the inputs 1 and 2, with `more_keys` and `more_values` rows behind
+/// theirs; the program's operands are the inputs from `first` on.
+ValueId attend(Body& b, ValueId keys, ValueId values, size_t first, int64_t more_keys, int64_t more_values) {
   const Node& n = b.node();
   const DType c = b.accumulator();
-  for (size_t i = 0; i < 3; ++i)
+  for (size_t i = 0; i < first; ++i)
     if (b.rank(i) != 4) fail("input {} has rank {}, expected 4", i, b.rank(i));
-  ValueId k = repeat_heads(b, b.cast(b.in(1), c), 1);
+  ValueId k = repeat_heads(b, b.cast(keys, c), 1, more_keys);
   if (!n.get_int("k_transposed", 0)) k = b.transpose(k, {0, 1, 3, 2});
-  const ValueId v = repeat_heads(b, b.cast(b.in(2), c), 2);
+  const ValueId v = repeat_heads(b, b.cast(values, c), 2, more_values);
   ValueId scores = b.op("Mul", {b.op("MatMul", {b.cast(b.in(0), c), k}), b.number(c, n.get_float("scale", 1))});
   if (n.program) {
     std::vector<ValueId> inputs = {scores};
-    for (size_t i = 3; i < n.inputs.size(); ++i) inputs.push_back(b.in(i));
+    for (size_t i = first; i < n.inputs.size(); ++i) inputs.push_back(b.in(i));
     scores = b.program(*n.program, inputs)[0];
   }
   ValueId weights = b.op("Softmax", {scores}, {{"axis", int64_t{-1}}});
   if (n.get_int("nan_guard", 0)) weights = b.op("Where", {b.op("IsNaN", {weights}, DType::boolean), b.number(c, 0), weights}, c);
-  return {b.cast(b.op("MatMul", {weights, v}), b.output_type())};
+  return b.cast(b.op("MatMul", {weights, v}), b.output_type());
+}
+
+std::vector<ValueId> expand_attention(Body& b) { return {attend(b, b.in(1), b.in(2), 3, 0, 0)}; }
+
+std::vector<ValueId> expand_cached_attention(Body& b) {
+  if (b.node().get_int("k_transposed", 0)) fail("the keys of a cache are transposed");
+  const ValueId k = b.op("Concat", {b.in(1), b.in(3)}, {{"axis", int64_t{2}}});
+  const ValueId v = b.op("Concat", {b.in(2), b.in(4)}, {{"axis", int64_t{2}}});
+  return {attend(b, k, v, 5, b.extent(3, 2), b.extent(4, 2)), k, v};
 }
 
 }  // namespace
@@ -128,7 +190,8 @@ namespace {
 int64_t attention_flops(const BoundNode& b) {
   const Shape &q = input_of(b, 0).shape, &v = input_of(b, 2).shape;
   if (q.size() != 4 || v.size() != 4) return 0;
-  const int64_t scores = q[0] * q[1] * q[2] * v[2];
+  const int64_t keys = keeps_cache(*b.node) ? joined_keys(v, input_of(b, 4).shape)[2] : v[2];
+  const int64_t scores = q[0] * q[1] * q[2] * keys;
   return scores * (2 * q[3] + 2 * v[3] + 5 + (b.node->program ? b.node->program->operations() : 0));
 }
 
@@ -137,6 +200,8 @@ int64_t attention_flops(const BoundNode& b) {
 std::span<const OpRow> fused_attention_ops() {
   static constexpr OpRow table[] = {
       {{"Attention", smelt_domain, infer_fused_attention, run_fused_attention, true, expand_attention},
+       {.flops = {.count = attention_flops}, .contracts = true}},
+      {{"CachedAttention", smelt_domain, infer_cached_attention, run_cached_attention, true, expand_cached_attention},
        {.flops = {.count = attention_flops}, .contracts = true}},
   };
   return table;

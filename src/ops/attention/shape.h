@@ -2,6 +2,7 @@
 // that do not fit.
 #pragma once
 
+#include "graph/fused.h"
 #include "graph/graph.h"
 
 namespace smelt::ops {
@@ -15,6 +16,11 @@ struct AttentionShape {
   bool k_transposed, nan_guard;
   double scale;
 };
+
+/// ai.smelt.CachedAttention: keys and values are those of a cache's past and the new ones behind them.
+inline bool keeps_cache(const Node& n) { return n.is("CachedAttention", smelt_domain); }
+/// [batch, heads, keys, depth] of both together. Throws Error where they do not fit.
+Shape joined_keys(const Shape& past, const Shape& fresh);
 
 /// The shape that a rotary embedding's table of shape `table` is broadcast to over x: x's, or with half the last extent.
 Shape rotary_table_shape(const Shape& table, const Shape& x);

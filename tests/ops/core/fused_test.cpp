@@ -134,6 +134,19 @@ TEST_P(FusedTypes, joined_products_have_weights_and_operands_each) {
   expect_same(Single("JoinedMatMul", {r({3, 5}, 1), r({5, 4}, 2), r({5, 6}, 3), r({5, 2}, 4)}, {}, {}, 3));
 }
 
+TEST_P(FusedTypes, cached_attention_joins_the_past_and_what_is_new) {
+  const Attributes attrs = {{"scale", 0.4f}};
+  expect_same(Single("CachedAttention",
+                     {r({2, 4, 1, 8}, 1), r({2, 2, 5, 8}, 2), r({2, 2, 5, 6}, 3), r({2, 2, 1, 8}, 4), r({2, 2, 1, 6}, 5)}, attrs,
+                     {}, 3));
+  const std::string head = half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = add(in0, %2):$A; return %3 }"
+                                  : "(in0:$A, in1:$T) { %2 = add(in0, in1):$A; return %2 }";
+  expect_same(Single(
+      "CachedAttention",
+      {r({1, 3, 4, 8}, 1), r({1, 3, 7, 8}, 2), r({1, 3, 7, 8}, 3), r({1, 3, 4, 8}, 4), r({1, 3, 4, 8}, 5), r({1, 1, 4, 11}, 6)},
+      attrs, program(head), 3));
+}
+
 TEST_P(FusedTypes, norm_of_both_kinds_with_and_without_residual_gamma_and_beta) {
   for (const char* kind : {"rms", "layer"}) {
     const Attributes attrs = {{"kind", std::string(kind)}, {"epsilon", 1e-5f}, {"axis", int64_t{-1}}};

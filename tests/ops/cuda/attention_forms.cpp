@@ -34,6 +34,15 @@ std::vector<Form> attention_forms() {
     if (!p.mask.empty()) f.in(*parse_dtype(p.mask), {1, 1, p.queries, p.keys});
     list.push_back(f.out(p.type, {2, p.heads, p.queries, p.depth}));
   }
+  for (const int64_t kv_heads : {2, 8}) {
+    Form f("CachedAttention", smelt_domain, {{"scale", 0.1f}});
+    f.lacks = "sm_75";  // no cp.async
+    f.in(DType::f16, {2, 8, 1, 128});
+    for (const int64_t rows : {700, 700, 1, 1}) f.in(DType::f16, {2, kv_heads, rows, 128});
+    f.out(DType::f16, {2, 8, 1, 128});
+    for (int i = 0; i < 2; ++i) f.out(DType::f16, {2, kv_heads, 701, 128});
+    list.push_back(f);
+  }
   return list;
 }
 

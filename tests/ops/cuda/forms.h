@@ -15,8 +15,9 @@ namespace smelt::ops {
 struct Form {
   Node node;
   BoundNode bound;
-  std::string_view arch = {};  // the only one that has kernels of it; empty: all have
-  bool has_kernels_on(std::string_view a) const { return arch.empty() || arch == a; }
+  std::string_view arch = {};   // the only one that has kernels of it; empty: all have
+  std::string_view lacks = {};  // one that has none
+  bool has_kernels_on(std::string_view a) const { return (arch.empty() || arch == a) && a != lacks; }
 
   Form(std::string op, std::string_view domain, std::map<std::string, Attribute> attributes = {},
        const std::string& program = {}) {

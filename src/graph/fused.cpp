@@ -27,6 +27,7 @@ constexpr Definition definitions[] = {
     {"Attention", 3, 3, 1, 1, true, true},
     {"CachedAttention", 5, 5, 3, 3, true, true},
     {"RotaryEmbedding", 3, 3, 1, 1, false, false},
+    {"JoinedRotary", 4, 4, 2, 2, false, false},
     {"Pointwise", 0, 0, 1, SIZE_MAX, true, false},
     {"Reduce", 0, 0, 1, 1, true, false},
 };

@@ -90,6 +90,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   if (optimize && !target.is_host) {
     gated_.apply(s, *context_, may_measure);
     cached_.apply(s, caches, *context_, may_measure);
+    rotary_.apply(s, *context_, may_measure);
   }
   if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");

@@ -23,6 +23,7 @@
 #include "plan/fused_choices.h"
 #include "plan/gated_products.h"
 #include "plan/joined_products.h"
+#include "plan/joined_rotary.h"
 #include "plan/layout_regions.h"
 #include "plan/layouts.h"
 #include "plan/segment.h"
@@ -86,6 +87,7 @@ class Planner {
   mutable JoinedProducts joined_{apart_};
   mutable GatedProducts gated_{apart_};
   mutable CachedAttention cached_{apart_};
+  mutable JoinedRotary rotary_{apart_};
   mutable AcceptedLayouts accepted_;
   mutable std::mutex chosen_mutex_;
   mutable tune::PinnedChoices chosen_;

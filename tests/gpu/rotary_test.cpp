@@ -73,6 +73,49 @@ TEST(GpuRotary, rows_that_begin_anywhere_or_are_apart) {
   }
 }
 
+/// Queries and keys of `heads` and `kv_heads`, turned by the same tables.
+Trial joined(DType type, DType tables, int64_t heads, int64_t kv_heads, int64_t columns, bool interleaved) {
+  constexpr int64_t batch = 2, length = 9, depth = 32;
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "JoinedRotary";
+  if (interleaved) t.node.attrs["interleaved"] = int64_t{1};
+  for (const int64_t h : {heads, kv_heads})
+    t.add(random_tensor(type, {batch, h, length, depth}, static_cast<uint32_t>(h), -2, 2), false);
+  for (const uint32_t seed : {7u, 8u}) t.add(random_tensor(tables, {length, columns}, seed), false);
+  for (const int64_t h : {heads, kv_heads}) t.result(type, {batch, h, length, depth});
+  return t;
+}
+
+/// Every candidate gives both.
+size_t expect_both(Trial t, DType type) {
+  t.bound.node = &t.node;
+  return agree_on_gpu(t, evaluate(t.node, t.inputs), tolerance(type)).size();
+}
+
+TEST(GpuRotary, of_queries_and_keys_at_once) {
+  for (const bool interleaved : {false, true})
+    for (const int64_t columns : {16, 32})
+      for (const int64_t kv_heads : {1, 3, 5}) {
+        EXPECT_EQ(expect_both(joined(DType::f16, DType::f16, 5, kv_heads, columns, interleaved), DType::f16), 4u);
+        EXPECT_EQ(expect_both(joined(DType::bf16, DType::f32, 5, kv_heads, columns, interleaved), DType::bf16), 4u);
+        EXPECT_EQ(expect_both(joined(DType::f32, DType::f32, 5, kv_heads, columns, interleaved), DType::f32), 3u);
+      }
+}
+
+TEST(GpuRotary, of_queries_and_keys_in_a_joined_product_and_a_cache) {
+  for (const bool interleaved : {false, true}) {
+    Trial t = joined(DType::f16, DType::f16, 4, 2, 16, interleaved);
+    constexpr int64_t row = 8 * 32;  // of queries, keys and values
+    t.bound.inputs[0].strides = t.bound.inputs[1].strides = {9 * row, 32, row, 1};
+    EXPECT_EQ(expect_both(t, DType::f16), 4u);
+    t.bound.outputs[1].strides = {2 * 50 * 32, 50 * 32, 32, 1};
+    EXPECT_EQ(expect_both(t, DType::f16), 4u);
+    t.bound.inputs[1].alignment = 2;
+    EXPECT_EQ(expect_both(t, DType::f16), 4u);
+  }
+}
+
 TEST(GpuRotary, nothing_to_do) { EXPECT_GE(expect({.shape = {0, 4, 9, 32}, .table = {9, 16}}), 1u); }
 
 }  // namespace

@@ -6,6 +6,8 @@
 //   x, y        [rows…, D]; a pair is elements i and i + D/2, or 2i and 2i + 1
 //   cos, sin    [rows…, D] or [rows…, D/2] broadcast; with D/2 there is one entry a pair
 //
+// Of two x that are turned by the same tables (queries and keys) the second's blocks come behind the first's.
+//
 // A thread turns C.pairs pairs, neighbours along the axis that lies innermost in x. Launch: blocks of C.threads threads.
 #pragma once
 
@@ -58,10 +60,11 @@ __device__ __forceinline__ void turn(const Vector<T, Pairs> (&x)[2], const Vecto
   }
 }
 
+/// `block`: among those of this x.
 template <RotaryConfig C, class T, class Table, int Rank>
-__device__ __forceinline__ void rotate_pairs(const RotaryArgs<T, Table, Rank>& a) {
+__device__ __forceinline__ void rotate_pairs(const RotaryArgs<T, Table, Rank>& a, u32 block) {
   const Walk<Rank, 4>& walk = a.walk;
-  const u32 chunk = blockIdx.x * static_cast<u32>(C.threads) + threadIdx.x;
+  const u32 chunk = block * static_cast<u32>(C.threads) + threadIdx.x;
   if (chunk >= walk.chunks) return;
   i64 at[4];
   const u32 count = walk.template locate<C.pairs>(chunk, at);
@@ -72,4 +75,15 @@ __device__ __forceinline__ void rotate_pairs(const RotaryArgs<T, Table, Rank>& a
   load_pairs<C.sin, C.sin_single>(of_sin, a.sin, at[3], a.second[3], walk.strides[3][Rank - 1], count);
   turn(of_x, of_cos, of_sin, of_y);
   store_pairs<C.y>(a.y, at[1], a.second[1], walk.strides[1][Rank - 1], count, of_y);
+}
+
+template <RotaryConfig C, class T, class Table, int Rank>
+__device__ __forceinline__ void rotate_pairs(const RotaryArgs<T, Table, Rank>& a) {
+  rotate_pairs<C>(a, blockIdx.x);
+}
+
+template <RotaryConfig First, RotaryConfig Second, class T, class Table, int R, int S>
+__device__ __forceinline__ void rotate_pairs(const JoinedRotaryArgs<T, Table, R, S>& a) {
+  if (blockIdx.x < a.blocks) rotate_pairs<First>(a.first, blockIdx.x);
+  else rotate_pairs<Second>(a.second, blockIdx.x - a.blocks);
 }

@@ -21,8 +21,16 @@ template <class T, class Table, int Rank> struct RotaryArgs {
   Walk<Rank, 4> walk;           // of the pairs' first elements in x, y, cos and sin
 };
 
+/// Two of them: the first `blocks` blocks have the first's pairs.
+template <class T, class Table, int First, int Second> struct JoinedRotaryArgs {
+  RotaryArgs<T, Table, First> first;
+  RotaryArgs<T, Table, Second> second;
+  u32 blocks, padding;
+};
+
 /// Bytes of a RotaryArgs, for a rank that the host knows at run time only.
 SMELT_SHARED constexpr u64 rotary_bytes(int rank) { return 64 + walk_bytes(rank, 4); }
-static_assert(sizeof(RotaryArgs<void, void, 1>) == rotary_bytes(1) && sizeof(RotaryArgs<void, void, 4>) == rotary_bytes(4));
+static_assert(sizeof(RotaryArgs<void, void, 1>) == rotary_bytes(1) && sizeof(RotaryArgs<void, void, 4>) == rotary_bytes(4) &&
+              sizeof(JoinedRotaryArgs<void, void, 2, 3>) == rotary_bytes(2) + rotary_bytes(3) + 8);
 
 }  // namespace smelt::kernels

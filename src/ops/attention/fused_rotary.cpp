@@ -1,8 +1,9 @@
-// ai.smelt's RotaryEmbedding: x · cos + rotated(x) · sin.
+// ai.smelt's RotaryEmbedding: x · cos + rotated(x) · sin. JoinedRotary: of two x by the same tables.
 #include "base/error.h"
 #include "graph/fused.h"
 #include "ops/attention/family.h"
 #include "ops/attention/shape.h"
+#include "ops/core/flops.h"
 #include "ops/core/function_body.h"
 #include "ops/core/loops.h"
 
@@ -18,27 +19,34 @@ Shape rotary_table_shape(const Shape& table, const Shape& x) {
 
 namespace {
 
-void infer_fused_rotary(InferContext& c) {
-  const TensorDesc& x = c.in(0);
-  if (!x.present()) fail("input 0 is required and was left out");
-  if (!x.shape_known) return c.set_type(0, x.type);
+/// Of the node's input `x`, turned by `tables` and the input behind it.
+void infer_turned(InferContext& c, size_t x_input, size_t tables, size_t output) {
+  const TensorDesc& x = c.in(x_input);
+  if (!x.present()) fail("input {} is required and was left out", x_input);
+  if (!x.shape_known) return c.set_type(output, x.type);
   if (x.shape.empty() || x.shape.back() % 2) fail("x has shape {}, expected an even last extent", to_string(x.shape));
-  for (size_t i = 1; i < 3; ++i)
+  for (size_t i = tables; i < tables + 2; ++i)
     if (c.in(i).shape_known) rotary_table_shape(c.in(i).shape, x.shape);
-  c.set(0, x.type, x.shape);
+  c.set(output, x.type, x.shape);
+}
+void infer_fused_rotary(InferContext& c) { infer_turned(c, 0, 1, 0); }
+void infer_joined_rotary(InferContext& c) {
+  infer_turned(c, 0, 2, 0);
+  infer_turned(c, 1, 2, 1);
 }
 
-template <class C> void rotary(ComputeContext& c) {
-  const Shape& shape = c.in(0).shape();
+template <class C> void rotary(ComputeContext& c, size_t x_input, size_t first_table, size_t output) {
+  const Shape& shape = c.in(x_input).shape();
   const bool interleaved = c.node.get_int("interleaved", 0) != 0;
   const int64_t d = shape.back(), half = d / 2, rows = elements(shape) / (d ? d : 1);
-  const auto x = spread<C>(c.in(0), shape);
+  const auto x = spread<C>(c.in(x_input), shape);
   std::vector<C> tables[2];
   bool halved[2];
   for (size_t t = 0; t < 2; ++t) {
-    const Shape to = rotary_table_shape(c.in(t + 1).shape(), shape);
+    const Tensor& table = c.in(first_table + t);
+    const Shape to = rotary_table_shape(table.shape(), shape);
     halved[t] = to.back() != d;
-    tables[t] = spread<C>(c.in(t + 1), to);
+    tables[t] = spread<C>(table, to);
   }
   Tensor y = Tensor::empty(dtype_of<C>::value, shape);
   for (int64_t r = 0; r < rows; ++r) {
@@ -54,21 +62,27 @@ template <class C> void rotary(ComputeContext& c) {
       y.data<C>()[r * d + i] = x[static_cast<size_t>(r * d + i)] * entry(0) + rotated * entry(1);
     }
   }
-  c.outputs[0] = y.cast(c.outputs[0].type());
+  c.outputs[output] = y.cast(c.outputs[output].type());
 }
 
-void run_fused_rotary(ComputeContext& c) {
-  if (accumulator(c.outputs[0].type()) == DType::f64)
-    rotary<double>(c);
+void turn(ComputeContext& c, size_t x, size_t tables, size_t output) {
+  if (accumulator(c.outputs[output].type()) == DType::f64)
+    rotary<double>(c, x, tables, output);
   else
-    rotary<float>(c);
+    rotary<float>(c, x, tables, output);
+}
+void run_fused_rotary(ComputeContext& c) { turn(c, 0, 1, 0); }
+void run_joined_rotary(ComputeContext& c) {
+  turn(c, 0, 2, 0);
+  turn(c, 1, 2, 1);
 }
 
-std::vector<ValueId> expand_rotary(Body& b) {
+ValueId turned(Body& b, size_t x_input, size_t tables, size_t output) {
   const DType c = b.accumulator();
   const bool interleaved = b.node().get_int("interleaved", 0);
-  const ValueId x = b.cast(b.in(0), c), last = b.ints({-1}), first = b.ints({0}), two = b.ints({2}), end = b.ints({INT64_MAX});
-  const int64_t depth = b.extent(0, -1);
+  const ValueId x = b.cast(b.in(x_input), c), last = b.ints({-1}), first = b.ints({0}), two = b.ints({2}),
+                end = b.ints({INT64_MAX});
+  const int64_t depth = b.extent(x_input, -1);
   if (depth % 2) fail("the last extent is {}, expected an even one", depth);
 
   /// Every second element along the last axis, from `from` on.
@@ -93,9 +107,17 @@ std::vector<ValueId> expand_rotary(Body& b) {
     const std::vector<ValueId> halves = b.split(x, 2, -1);
     rotated = b.op("Concat", {b.op("Neg", {halves[1]}), halves[0]}, {{"axis", int64_t{-1}}});
   }
-  const ValueId y = b.op("Add", {b.op("Mul", {x, table(1)}), b.op("Mul", {rotated, table(2)})});
-  return {b.cast(y, b.output_type())};
+  const ValueId y = b.op("Add", {b.op("Mul", {x, table(tables)}), b.op("Mul", {rotated, table(tables + 1)})});
+  return b.cast(y, b.output_type(output));
 }
+std::vector<ValueId> expand_rotary(Body& b) { return {turned(b, 0, 1, 0)}; }
+std::vector<ValueId> expand_joined_rotary(Body& b) { return {turned(b, 0, 2, 0), turned(b, 1, 2, 1)}; }
+
+}  // namespace
+
+namespace {
+
+int64_t joined_rotary_flops(const BoundNode& b) { return 3 * (elements(input_of(b, 0).shape) + elements(input_of(b, 1).shape)); }
 
 }  // namespace
 
@@ -103,6 +125,8 @@ std::span<const OpRow> fused_rotary_ops() {
   static constexpr OpRow table[] = {
       {{"RotaryEmbedding", smelt_domain, infer_fused_rotary, run_fused_rotary, true, expand_rotary},
        {.shape = OutShape::input, .flops = {.of_input = 3}}},
+      {{"JoinedRotary", smelt_domain, infer_joined_rotary, run_joined_rotary, true, expand_joined_rotary},
+       {.flops = {.count = joined_rotary_flops}}},
   };
   return table;
 }

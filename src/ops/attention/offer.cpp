@@ -14,6 +14,7 @@ bool is_cached_attention(const Node& n) { return keeps_cache(n); }
 bool is_attention(const Node& n) { return n.is("Attention", smelt_domain); }
 bool is_onnx_attention(const Node& n) { return n.is("Attention"); }
 bool is_rotary(const Node& n) { return n.is("RotaryEmbedding", smelt_domain); }
+bool is_joined_rotary(const Node& n) { return n.is("JoinedRotary", smelt_domain); }
 bool is_rotary_operator(const Node& n) { return n.is("RotaryEmbedding") || n.is("RotaryEmbedding", microsoft_domain); }
 
 void offer_attention_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -48,6 +49,7 @@ constexpr OperatorTactics operators[] = {
     {is_cached_attention, nullptr, offer_attention_cuda},
     {is_onnx_attention, nullptr, offer_general_attention_cuda},
     {is_rotary, offer_rotary_cpu, offer_rotary_cuda},
+    {is_joined_rotary, nullptr, offer_rotary_cuda},
     {is_rotary_operator, offer_rotary_operator_cpu, nullptr},
 };
 

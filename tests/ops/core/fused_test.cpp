@@ -147,6 +147,13 @@ TEST_P(FusedTypes, cached_attention_joins_the_past_and_what_is_new) {
       attrs, program(head), 3));
 }
 
+TEST_P(FusedTypes, joined_rotary_turns_both_by_the_same_tables) {
+  for (int64_t interleaved : {0, 1})
+    for (int64_t columns : {8, 4})
+      expect_same(Single("JoinedRotary", {r({2, 4, 3, 8}, 1), r({2, 2, 3, 8}, 2), r({3, columns}, 3), r({3, columns}, 4)},
+                         {{"interleaved", interleaved}}, {}, 2));
+}
+
 TEST_P(FusedTypes, norm_of_both_kinds_with_and_without_residual_gamma_and_beta) {
   for (const char* kind : {"rms", "layer"}) {
     const Attributes attrs = {{"kind", std::string(kind)}, {"epsilon", 1e-5f}, {"axis", int64_t{-1}}};

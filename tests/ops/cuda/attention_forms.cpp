@@ -11,6 +11,13 @@ std::vector<Form> attention_forms() {
                        .in(DType::f32, {1024, 16})
                        .in(DType::f32, {1024, 16})
                        .out(DType::bf16, {4, 16, 1024, 32}));
+  list.push_back(Form("JoinedRotary", smelt_domain)
+                     .in(DType::bf16, {4, 16, 1024, 32})
+                     .in(DType::bf16, {4, 4, 1024, 32})
+                     .in(DType::bf16, {1024, 16})
+                     .in(DType::bf16, {1024, 16})
+                     .out(DType::bf16, {4, 16, 1024, 32})
+                     .out(DType::bf16, {4, 4, 1024, 32}));
   struct Problem {
     DType type;
     int64_t heads, kv_heads, queries, keys, depth;

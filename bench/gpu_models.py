@@ -16,13 +16,13 @@ Of each model, with a cache folder of its own that begins empty:
   --torch      PyTorch eager by the wall clock, eager in a CUDA graph, torch.compile in its default mode and by max-autotune, each
                in a CUDA graph, and seconds that the latter takes to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the
                modules of bench/torch_models.py
-  --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
-               (bench/ort_gpu.py)
+  --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain, channels-last and the faster of
+               the two in its CUDA graph mode (bench/ort_gpu.py)
   --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first,
                and the latency with them
   --qa         average, median, p90, host and device memory unfused and fused, how many subgraphs of each kind were fused, and the
                tactic and settings that each got (bench/qa_table.py)
-  of …         smelt's latency over the peer's; of torch.compile's two modes and of ONNX Runtime's two the faster
+  of …         smelt's latency over the peer's; of torch.compile's two modes and of ONNX Runtime's three the fastest
   --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
                may not last as long as all models take
 PyTorch's peers of a model are one process, ONNX Runtime's another, each ended at its limit: what is not known by then is '-',
@@ -48,7 +48,7 @@ import qa_table
 import shared
 
 TORCH = {"wall": "eager us", "graph": "graph us", "default": "default us", "compile": "compile us"}
-ORT = {"ort": "ort us", "ort_graph": "ort graph"}
+ORT = {"ort": "ort us", "ort_nhwc": "ort nhwc", "ort_graph": "ort graph"}
 BEST = {"compile_best": ("default", "compile"), "ort_best": tuple(ORT)}
 BENCH = pathlib.Path(__file__).resolve().parent
 

@@ -1,5 +1,7 @@
 // Operators that models seldom have, each by a plain kernel, against the processor's references: sizes and forms that ONNX's own
 // cases (node_cases_test.cpp) do not have.
+#include <cmath>
+
 #include "gpu/gpu_batch.h"
 
 namespace smelt::ops {
@@ -106,6 +108,38 @@ TEST_F(GpuRare, recurrences_of_every_direction_and_layout) {
                            {"linear_before_reset", layout}},
                           gates == 4 ? 3 : 2),
                1e-5);
+      }
+}
+
+// Weights in registers, in shared memory, and read anew each step; states that no number of lanes or blocks divides; more items than
+// a cluster takes; a GRU's hidden gate before and after the reset.
+TEST_F(GpuRare, recurrences_of_any_size) {
+  struct Size {
+    int64_t steps, batch, input, hidden;
+    DType type = DType::f32;
+  };
+  for (const auto& [op, gates] : {std::pair{"RNN", 1}, std::pair{"GRU", 3}, std::pair{"LSTM", 4}})
+    for (const Size& s : {Size{3, 1, 20, 512},
+                          {5, 2, 33, 128},
+                          {4, 150, 7, 61},
+                          {1, 1, 128, 1},
+                          {2, 1, 5, 1030},
+                          {6, 3, 64, 96, DType::f16},
+                          {4, 1, 40, 260, DType::bf16}})
+      for (const int64_t before : {0, 1}) {
+        if (gates != 3 && before) continue;
+        const double scale = 1 / std::sqrt(static_cast<double>(s.hidden));
+        expect(
+            node_trial(op,
+                       {random_tensor(s.type, {s.steps, s.batch, s.input}, 1),
+                        random_tensor(s.type, {2, gates * s.hidden, s.input}, 2, -scale, scale),
+                        random_tensor(s.type, {2, gates * s.hidden, s.hidden}, 3, -scale, scale),
+                        random_tensor(s.type, {2, 2 * gates * s.hidden}, 4)},
+                       {{"direction", std::string("bidirectional")}, {"hidden_size", s.hidden}, {"linear_before_reset", before}},
+                       gates == 4 ? 3 : 2),
+            s.type == DType::f32   ? 1e-5
+            : s.type == DType::f16 ? 2e-3
+                                   : 1e-2);
       }
 }
 

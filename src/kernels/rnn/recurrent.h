@@ -19,10 +19,10 @@ template <class T, class I> struct RecurrentArgs {
   i64 x_strides[2];              // along steps, batch
   i64 y_strides[3];              // along steps, directions, batch
   i64 state_strides[2];          // of the first and the last state, along directions, batch
-  i64 steps, batch, input, hidden;
+  i64 steps, batch, input, hidden, directions;
   float clip;                    // 0: none
   i32 reverse, linear_before_reset, input_forget;
 };
-static_assert(sizeof(RecurrentArgs<void, void>) == 192);
+static_assert(sizeof(RecurrentArgs<void, void>) == 200);
 
 }  // namespace smelt::kernels

@@ -102,6 +102,11 @@ std::vector<Form> data_forms() {
                      .in(DType::f32, {2, 3 * 32, 16})
                      .in(DType::f32, {2, 3 * 32, 32})
                      .out(DType::f32, {5, 2, 2, 32}));
+  list.push_back(Form("LSTM", "")
+                     .in(DType::f32, {9, 1, 512})
+                     .in(DType::f32, {1, 4 * 512, 512})
+                     .in(DType::f32, {1, 4 * 512, 512})
+                     .out(DType::f32, {9, 1, 1, 512}));
   list.push_back(Form("Einsum", "", {{"equation", std::string("bij,bjk->bik")}})
                      .in(DType::f32, {3, 50, 40})
                      .in(DType::f32, {3, 40, 70})

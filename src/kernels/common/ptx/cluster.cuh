@@ -25,6 +25,9 @@ __device__ __forceinline__ void ld_shared_cluster_v4_f32(float (&x)[4], u32 ther
                : "r"(there)
                : "memory");
 }
+__device__ __forceinline__ void st_shared_cluster_f32(u32 there, float x) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(x) : "memory");
+}
 
 /// Publishes what this thread wrote.
 __device__ __forceinline__ void barrier_cluster_arrive_release() {

@@ -1,0 +1,117 @@
+// RNN, GRU and LSTM on a GPU with their recurrent weights on the multiprocessors (src/kernels/rnn/resident.cuh).
+#include <algorithm>
+#include <bit>
+
+#include "kernels/rnn/resident.h"
+#include "ops/cuda/source.h"
+#include "ops/rnn/cuda_recurrent.h"
+
+namespace smelt::ops {
+namespace {
+
+using kernels::ResidentConfig;
+
+constexpr int64_t tile = 32;             // of the input's products, kernels' product_tile
+constexpr int32_t most_kept = 16;        // vectors of four weights in a thread's registers
+constexpr int64_t most_clock_us = 1700;  // cycles of a microsecond
+
+int64_t clusters_of(const kernels::RecurrentArgs<void, void>& a, int64_t items) {
+  return a.directions * ((a.batch + items - 1) / items);
+}
+
+/// The constants for so many blocks of a cluster; nothing where they are more than are of use, or too few.
+std::optional<ResidentConfig> config_of(const LayerOnGpu& layer, int32_t blocks, const Gpu& gpu) {
+  const kernels::RecurrentArgs<void, void>& a = layer.args;
+  ResidentConfig c{.gates = static_cast<int32_t>(layer.gates), .hidden = static_cast<int32_t>(a.hidden), .blocks = blocks};
+  c.reset_before = layer.gates == 3 && !a.linear_before_reset;
+  if (blocks > 1 && c.units() < 8) return std::nullopt;
+  for (c.items = 1; c.items < 4 && clusters_of(a, c.items) * blocks > gpu.info.multiprocessors; c.items *= 2) {
+  }
+  while (c.items > 1 && c.items * c.units() > ResidentConfig::threads) c.items /= 2;
+  if (c.items * c.units() > ResidentConfig::threads) return std::nullopt;
+  // Rows of a lane share what it reads of the state; lanes beyond the columns would have nothing to do.
+  c.lanes = 32;
+  while (c.lanes > 1 && (c.passes() > 4 || 2 * c.lanes > c.hidden)) c.lanes /= 2;
+  if (c.passes() * c.items > 32) return std::nullopt;
+  c.kept = std::min(c.chunks(), std::max(1, most_kept / c.passes()));
+  const auto fits = [&] { return int64_t{c.shared_floats()} * 4 + (1 << 10) <= gpu.info.shared_per_block; };
+  if (!fits()) return std::nullopt;
+  while (c.kept + c.shared < c.chunks()) {
+    ++c.shared;
+    if (!fits()) {
+      --c.shared;
+      break;
+    }
+  }
+  return c;
+}
+
+double step_us(const ResidentConfig& c) {
+  const double chunk = 64.0 * c.items;  // cycles to read the state, which products of as many weights follow
+  const double streamed = c.chunks() - c.kept - c.shared, passes = c.passes();
+  const double product = c.chunks() * (chunk + 16 * passes * c.items) + passes * (64 * c.shared + 256 * streamed);
+  return (1 + c.reset_before) * (500 + product + (c.blocks > 1 ? 400 : 0)) / most_clock_us;
+}
+
+std::unique_ptr<Kernel> resident(const LayerOnGpu& layer, const ResidentConfig& c, const Gpu& gpu) {
+  const kernels::RecurrentArgs<void, void>& l = layer.args;
+  const std::string config = config_source("ResidentConfig", {{"gates", c.gates},
+                                                              {"hidden", c.hidden},
+                                                              {"blocks", c.blocks},
+                                                              {"items", c.items},
+                                                              {"lanes", c.lanes},
+                                                              {"kept", c.kept},
+                                                              {"shared", c.shared},
+                                                              {"reset_before", c.reset_before}});
+  const std::string arguments = fmt::format("ResidentArgs<{}>", layer.types);
+  LaunchPlan plan("recurrent", "#include \"rnn/resident.cuh\"\n\n" + layer.activations.structs);
+  const int64_t rows = l.steps * l.batch, columns = l.directions * c.gates * c.hidden;
+  const kernels::ResidentArgs<void, void> a{.layer = l, .products = nullptr};
+  std::vector<TensorMember> tensors = layer.tensors(a.layer);
+  tensors.emplace_back(a.products, plan.reserve(rows * columns * 4));
+  if (rows > 0) {
+    const int64_t tiles = (rows + tile - 1) / tile * ((columns + tile - 1) / tile);
+    plan.launch({"input_products", "product_threads, 2", arguments, fmt::format("input_products<{}>", c.gates)},
+                {.grid = {tiles, 1, 1}, .block = {256, 1, 1}})
+        .args(a, tensors);
+  }
+  plan.launch({"resident", fmt::format("{}, 1", ResidentConfig::threads), arguments,
+               fmt::format("resident<{}, {}>", config, layer.activations.names)},
+              {.grid = {clusters_of(l, c.items) * c.blocks, 1, 1},
+               .block = {ResidentConfig::threads, 1, 1},
+               .shared_bytes = int64_t{c.shared_floats()} * 4,
+               .cluster = static_cast<unsigned>(c.blocks)})
+      .args(a, tensors);
+  return launched(std::move(plan), gpu);
+}
+
+}  // namespace
+
+void offer_resident_cuda(const LayerOnGpu& layer, const Machine& machine, Offer& offer) {
+  const kernels::RecurrentArgs<void, void>& a = layer.args;
+  const Gpu& gpu = *machine.gpu;
+  constexpr int64_t most_hidden = 8192, most_tiles = int64_t{1} << 30;
+  if (a.hidden == 0 || a.batch == 0 || a.hidden > most_hidden)
+    return offer.refuse("cuda", Reason::too_large, "resident: {} items with a state of {}; it takes 1 to {}", a.batch, a.hidden,
+                        most_hidden);
+  if (a.steps * a.batch / tile * (a.directions * layer.gates * a.hidden / tile + 1) > most_tiles)
+    return offer.refuse("cuda", Reason::too_large, "resident: {} steps of {} items; it has 2^30 tiles", a.steps, a.batch);
+  bool any = false;
+  for (const int32_t blocks : {1, 2, 4, 8}) {
+    if (blocks > 1 && gpu.info.major < 9) break;
+    const auto c = config_of(layer, blocks, gpu);
+    if (!c) continue;
+    any = true;
+    const double products = static_cast<double>(a.steps * a.batch) * static_cast<double>(a.directions * layer.gates * a.hidden) *
+                            static_cast<double>(a.input) / 5e6;
+    const int64_t waves = (clusters_of(a, c->items) * blocks + gpu.info.multiprocessors - 1) / gpu.info.multiprocessors;
+    const double us = 5 + products + static_cast<double>(a.steps * waves) * step_us(*c);
+    offer.candidates.push_back({"cuda", fmt::format("resident b{} i{} l{}", blocks, c->items, c->lanes), us,
+                                [layer, config = *c, gpu = machine.gpu] { return resident(layer, config, *gpu); }});
+  }
+  if (!any)
+    offer.refuse("cuda", Reason::too_large, "resident: a state of {} with {} gates is too large for the memory of {} blocks",
+                 a.hidden, layer.gates, gpu.info.major < 9 ? 1 : 8);
+}
+
+}  // namespace smelt::ops

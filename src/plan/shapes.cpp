@@ -133,6 +133,15 @@ class SegmentBuilder {
     }
   }
 
+  /// What a branch gives, also where its inputs are not as it declares them: it runs all the same (PlanImpl::body_of_any_shape).
+  static std::optional<std::vector<ops::KnownValue>> outputs_of_branch(const Graph& body, std::span<const ops::TensorDesc> in) {
+    try {
+      return body_outputs(body, in);
+    } catch (const Error&) {
+      return body_outputs(without_shapes(body), in);
+    }
+  }
+
   /// The outputs of an If where the branch is known, both give the same shapes, or one does not fit its inputs: a run that takes
   /// it fails. `out` stays as it is where only a run knows them, or a string is among its tensors.
   void infer_if(const Node& node, std::span<const ops::TensorDesc> in, std::span<ops::TensorDesc> out) {
@@ -146,7 +155,7 @@ class SegmentBuilder {
       if (!body || body->inputs().size() + 1 != in.size() || body->outputs().size() != out.size()) return;
       std::optional<std::vector<ops::KnownValue>> outputs;
       try {
-        outputs = body_outputs(*body, in.subspan(1));
+        outputs = outputs_of_branch(*body, in.subspan(1));
       } catch (const Error&) {
         continue;
       }
@@ -295,6 +304,18 @@ std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std:
     out.push_back({env[v].type, env[v].shape, env[v].value});
   }
   return out;
+}
+
+Graph without_shapes(const Graph& g) {
+  Graph copy = clone(g);
+  for (size_t i = 0; i < copy.value_count(); ++i) {
+    const ValueId v{static_cast<int32_t>(i)};
+    if (!copy.value(v).is_constant()) copy.set_shape(v, std::nullopt);
+  }
+  for (NodeId n : copy.topological())
+    for (auto& [key, attribute] : copy.edit(n).attrs)
+      if (auto* body = std::get_if<GraphPtr>(&attribute); body && *body) *body = std::make_shared<Graph>(without_shapes(**body));
+  return copy;
 }
 
 bool is_control_flow(const Node& node) {

@@ -39,6 +39,9 @@ Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment&
 /// What a body gives for inputs like these; nothing where only a run knows its shapes. Throws Error where they do not fit.
 std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in);
 
+/// A copy that knows no shapes but its constants', in the bodies of its nodes, too.
+Graph without_shapes(const Graph& g);
+
 /// If, Loop, Scan and their like: nodes with bodies.
 bool is_control_flow(const Node& node);
 /// Nodes whose outputs' sizes depend on values that only a run makes: after them a plan is split.

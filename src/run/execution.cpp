@@ -34,14 +34,15 @@ ExecutionImpl::~ExecutionImpl() {
   }
 }
 
+bool ExecutionImpl::were_bound_last(std::span<const Tensor> inputs) const {
+  if (bound_.empty()) return false;
+  const Binding& last = bound_.front().first;
+  return last.caches.empty() && std::ranges::equal(last.shapes, inputs, {}, {}, &Tensor::shape) &&
+         std::ranges::equal(plan_->inputs(), inputs, {}, &TensorInfo::type, &Tensor::type);
+}
+
 SegmentState& ExecutionImpl::first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches) {
-  // What is bound again and again is found, and was checked, before.
-  if (!bound_.empty() && caches.empty()) {
-    const auto& [last, state] = bound_.front();
-    if (last.caches.empty() && std::ranges::equal(last.shapes, inputs, {}, {}, &Tensor::shape) &&
-        std::ranges::equal(plan_->inputs(), inputs, {}, &TensorInfo::type, &Tensor::type))
-      return *state;
-  }
+  if (caches.empty() && were_bound_last(inputs)) return *bound_.front().second;
   check_inputs(plan_->inputs(), inputs);
   Binding binding{{}, forms(caches)};
   for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());

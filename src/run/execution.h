@@ -117,6 +117,8 @@ class ExecutionImpl final : public Execution {
   /// bind without the outputs.
   void bind_inputs(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
   void bind_outputs(std::span<const Tensor> outputs);
+  /// Inputs of the types and shapes that the last binding checked.
+  bool were_bound_last(std::span<const Tensor> inputs) const;
   /// Throws Error (usage) for inputs that do not fit the plan.
   SegmentState& first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches);
   SegmentState& following(SegmentState& state);
@@ -144,7 +146,8 @@ class ExecutionImpl final : public Execution {
   void run_dynamic(const SegmentState& state, size_t step);
   /// Runs the branch of an If on the step's own memory.
   void run_branch(SegmentState& state, size_t step);
-  ExecutionImpl& body(const Graph& g);
+  /// Of the plan of a body; of its plan for any shape where the inputs do not have those that the body declares.
+  ExecutionImpl& body(const Graph& g, std::span<const Tensor> inputs);
   /// Waits for what the segment's kernels counted, and gives their results the shapes found.
   void read_counts(SegmentState& state, void* stream);
   bool is_static() const { return !first_->after && first_->data_dependent.empty(); }
@@ -213,6 +216,7 @@ class ExecutionImpl final : public Execution {
   LateKernels late_kernels_;
   std::shared_ptr<MemoryAccount> made_beside_gpu_;  // on the host, by dynamic steps: the GPU has room for no more
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
+  std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_of_any_shape_;  // where a body's inputs are not as it says
   const BranchState* bound_by_ = nullptr;                              // of a body: what the Execution around it bound it for
   std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;  // by the plan of the branches taken
   std::list<std::pair<DecidedFor, ExecutionImpl*>> decided_for_;       // most recently bound first; null: none

@@ -5,11 +5,13 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/cuda/nvtx.h"
 #include "ops/core/interpreter.h"
 #include "plan/shapes.h"
 #include "plan/step_info.h"
 #include "run/execution.h"
+#include "run/feeds.h"
 #include "run/inner_times.h"
 
 namespace smelt::run {
@@ -91,10 +93,20 @@ Tensor ExecutionImpl::on_host(const Tensor& t) {
   return copy;
 }
 
-ExecutionImpl& ExecutionImpl::body(const Graph& g) {
+ExecutionImpl& ExecutionImpl::body(const Graph& g, std::span<const Tensor> inputs) {
   auto& execution = bodies_[&g];
   if (!execution) execution = std::make_unique<ExecutionImpl>(plan_->body(g));
-  return *execution;
+  if (execution->were_bound_last(inputs)) return *execution;
+  const auto& declared = execution->plan_->inputs();
+  const bool comparable = declared.size() == inputs.size() && std::ranges::all_of(inputs, &Tensor::valid);
+  const auto found = comparable ? misfit(declared, inputs) : std::nullopt;
+  if (!found) return *execution;
+  auto& of_any_shape = bodies_of_any_shape_[&g];
+  if (!of_any_shape) {
+    info("{}: {}; the body runs as if it did not say so", g.name, *found);
+    of_any_shape = std::make_unique<ExecutionImpl>(plan_->body_of_any_shape(g));
+  }
+  return *of_any_shape;
 }
 
 void ExecutionImpl::run_branch(SegmentState& state, size_t at) {
@@ -108,8 +120,7 @@ void ExecutionImpl::run_branch(SegmentState& state, size_t at) {
     branch.inputs.resize(step.inputs.size() - 1);
     branch.outputs.resize(step.outputs.size());
   }
-  ExecutionImpl& execution = body(*branch.body);
-  bool bound = execution.bound_by_ == &branch;
+  bool bound = branch.execution && branch.execution->bound_by_ == &branch;
   const auto point = [&](Tensor& t, plan::TensorIndex index, const void* memory) {
     if (t.valid() && t.raw() == memory) return;
     const plan::BoundValue& as = s.tensor(index);
@@ -120,12 +131,13 @@ void ExecutionImpl::run_branch(SegmentState& state, size_t at) {
   for (size_t i = 0; i < branch.outputs.size(); ++i)
     if (step.outputs[i] != plan::absent) point(branch.outputs[i], step.outputs[i], arguments.outputs[i]);
   if (!bound) {
-    execution.bound_by_ = nullptr;
-    execution.bind(branch.inputs, branch.outputs);
-    execution.bound_by_ = &branch;
+    branch.execution = &body(*branch.body, branch.inputs);
+    branch.execution->bound_by_ = nullptr;
+    branch.execution->bind(branch.inputs, branch.outputs);
+    branch.execution->bound_by_ = &branch;
   }
   const InnerTimes::Inside inside(step.node->name, taken ? "then_branch" : "else_branch");
-  execution.run();
+  branch.execution->run();
 }
 
 void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
@@ -143,7 +155,7 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
       in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(state.arguments[at].inputs[i])));
   }
   const auto run_graph = [this, &step](const Graph& g, std::span<const Tensor> inputs) {
-    ExecutionImpl& execution = body(g);
+    ExecutionImpl& execution = body(g, inputs);
     execution.bound_by_ = nullptr;
     const InnerTimes::Inside inside(step.node->name, name_of_body(*step.node, g));
     return execution.run_fresh(inputs);

@@ -81,33 +81,41 @@ std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std
   return ordered;
 }
 
+std::optional<std::string> misfit(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors) {
+  std::map<std::string, std::pair<int64_t, const TensorInfo*>> symbols;  // one name is one extent: rewrites rely on it
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo& info = inputs[i];
+    const Shape& shape = tensors[i].shape();
+    if (!info.rank_known) continue;
+    if (shape.size() != info.shape.size()) {
+      return fmt::format("input '{}' has shape {} (rank {}), expected {} (rank {})", info.name, to_string(shape), shape.size(),
+                         to_string(info.shape), info.shape.size());
+    }
+    if (!fits(shape, info.shape))
+      return fmt::format("input '{}' has shape {}, expected {}", info.name, to_string(shape), to_string(info.shape));
+    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+      const std::string& symbol = info.shape[axis].symbol;
+      if (info.shape[axis].known() || symbol.empty()) continue;
+      const auto [at, fresh] = symbols.try_emplace(symbol, shape[axis], &info);
+      if (!fresh && at->second.first != shape[axis])
+        return fmt::format("input '{}' has shape {}, in which {} is {}; expected {}, as in input '{}'", info.name,
+                           to_string(shape), symbol, shape[axis], at->second.first, at->second.second->name);
+    }
+  }
+  return std::nullopt;
+}
+
 void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors) {
   if (tensors.size() != inputs.size()) {
     throw Error(fmt::format("{} tensors were given for {} inputs", tensors.size(), inputs.size()), list(inputs), ExitCode::usage);
   }
-  std::map<std::string, std::pair<int64_t, const TensorInfo*>> symbols;  // one name is one extent: rewrites rely on it
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorInfo& info = inputs[i];
     const Tensor& t = tensors[i];
     if (!t.valid()) fail_usage("input '{}' is missing", info.name);
     if (t.type() != info.type) fail_usage("input '{}' has type {}, expected {}", info.name, name(t.type()), name(info.type));
-    if (!info.rank_known) continue;
-    if (t.rank() != static_cast<int64_t>(info.shape.size())) {
-      fail_usage("input '{}' has shape {} (rank {}), expected {} (rank {})", info.name, to_string(t.shape()), t.rank(),
-                 to_string(info.shape), info.shape.size());
-    }
-    if (!fits(t.shape(), info.shape)) {
-      fail_usage("input '{}' has shape {}, expected {}", info.name, to_string(t.shape()), to_string(info.shape));
-    }
-    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
-      const std::string& symbol = info.shape[axis].symbol;
-      if (info.shape[axis].known() || symbol.empty()) continue;
-      const auto [at, fresh] = symbols.try_emplace(symbol, t.shape()[axis], &info);
-      if (!fresh && at->second.first != t.shape()[axis])
-        fail_usage("input '{}' has shape {}, in which {} is {}; expected {}, as in input '{}'", info.name, to_string(t.shape()),
-                   symbol, t.shape()[axis], at->second.first, at->second.second->name);
-    }
   }
+  if (const auto found = misfit(inputs, tensors)) fail_usage("{}", *found);
 }
 
 }  // namespace smelt::run

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std
 /// Throws Error (usage) unless there are as many tensors as inputs, each valid and of the type, rank and known extents of its
 /// input.
 void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors);
+
+/// What check_inputs() would say of the tensors' shapes; nothing where they fit. As many tensors as inputs, each valid.
+std::optional<std::string> misfit(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors);
 
 /// The one of `names` with the fewest edits to `name`; empty when even that one differs in more than half its letters.
 std::string nearest(const std::string& name, std::span<const std::string> names);

@@ -15,6 +15,7 @@
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
 #include "plan/buffers.h"
+#include "plan/shapes.h"
 #include "plan/step_info.h"
 #include "run/early_launch.h"
 #include "run/execution.h"
@@ -164,11 +165,9 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
     if (plan::splits_plan(node)) splits_.push_back(node.name);
     has_if_ = has_if_ || node.is("If");
     for (const GraphPtr& g : plan::bodies_of(node)) {
-      Graph copy = body_with_constants(*g, planner_.graph(), node);
-      if (options().optimize) fuse::run(copy, plan::fuse_options(options()));
-      auto body = std::make_shared<PlanImpl>(std::move(copy), platform);
+      const auto body = plan_of_body(*g, node, true);
       constant_bytes_ += body->constant_bytes();
-      bodies_.emplace(g.get(), std::move(body));
+      bodies_.emplace(g.get(), body);
     }
   }
 }
@@ -177,6 +176,23 @@ std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
   const auto at = bodies_.find(&g);
   if (at == bodies_.end()) fail("graph '{}' is no body of a node of '{}'", g.name, graph().name);
   return at->second;
+}
+
+std::shared_ptr<const PlanImpl> PlanImpl::plan_of_body(const Graph& body, const Node& node, bool claims) const {
+  Graph copy = body_with_constants(body, graph(), node);
+  if (!claims) copy = plan::without_shapes(copy);
+  if (options().optimize) fuse::run(copy, plan::fuse_options(options()));
+  return std::make_shared<PlanImpl>(std::move(copy), platform_);
+}
+
+std::shared_ptr<const PlanImpl> PlanImpl::body_of_any_shape(const Graph& g) const {
+  std::lock_guard lock(mutex_);
+  auto& made = of_any_shape_[&g];
+  if (made) return made;
+  for (NodeId n : planner_.order())
+    for (const GraphPtr& body : plan::bodies_of(graph().node(n)))
+      if (body.get() == &g) return made = plan_of_body(g, graph().node(n), false);
+  fail("graph '{}' is no body of a node of '{}'", g.name, graph().name);
 }
 
 std::shared_ptr<const PlanImpl> PlanImpl::decided(std::span<const Shape> shapes, std::span<const Tensor> values) const {

@@ -42,6 +42,9 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   Backend& backend() const { return *backend_; }
   /// The plan of a body that a node of this graph has as an attribute.
   std::shared_ptr<const PlanImpl> body(const Graph& g) const;
+  /// The same where what the body says of its inputs' shapes does not hold: PaddlePaddle's exporter gives what a loop carries the
+  /// shape of a later iteration. It takes inputs of any shape, and is made when first asked for.
+  std::shared_ptr<const PlanImpl> body_of_any_shape(const Graph& g) const;
   /// The plan for inputs of these shapes, and of these values where they are given (valid), where they decide branches of Ifs: those
   /// branches are part of its graph. Null where they decide none. What decides alike shares one.
   std::shared_ptr<const PlanImpl> decided(std::span<const Shape> shapes, std::span<const Tensor> values = {}) const;
@@ -87,9 +90,12 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   mutable std::mutex mutex_;
   mutable plan::DecidedGraphs decided_graphs_;
   mutable std::map<plan::Decisions, std::shared_ptr<const PlanImpl>> decided_;
+  mutable std::map<const Graph*, std::shared_ptr<const PlanImpl>> of_any_shape_;  // bodies
   mutable std::vector<Prepared> prepared_;
   mutable std::atomic<bool> said_cost_ = false;
 
+  /// A plan of a body of one of this graph's nodes; without `claims` nothing is known of its shapes.
+  std::shared_ptr<const PlanImpl> plan_of_body(const Graph& body, const Node& node, bool claims) const;
   void prepare(std::vector<Shape> shapes) const;
   /// The same in each form that values of inputs may decide.
   void prepare_decided(const std::vector<Shape>& shapes) const;

@@ -13,6 +13,8 @@
 
 namespace smelt::run {
 
+class ExecutionImpl;
+
 /// Steps that follow each other, all of them on the device or all on the host.
 struct StepRange {
   size_t begin = 0, end = 0;
@@ -36,7 +38,8 @@ struct MovingArgument {
 
 /// What a branch of a control step was bound to last.
 struct BranchState {
-  const Graph* body = nullptr;  // null before the first run that takes it
+  const Graph* body = nullptr;         // null before the first run that takes it
+  ExecutionImpl* execution = nullptr;  // the body's, for the inputs of the last run
   std::vector<Tensor> inputs, outputs;
 };
 

@@ -137,6 +137,43 @@ Options rewriting() {
 
 size_t count_ifs(const Execution& e) { return static_cast<size_t>(std::ranges::count(e.steps(), "If", &StepInfo::op)); }
 
+/// What a body says of its inputs' shapes may hold in later iterations only, or never: it runs by the shapes that they have.
+TEST(Session, runs_bodies_whose_inputs_are_not_as_they_declare) {
+  const SymShape said = {Dim("n"), Dim(4)};  // never: the first iteration's is a scalar, the later ones' are like x
+  Builder body;
+  body.input("i", SymShape{}, DType::i64);
+  const ValueId keep = body.input("keep", SymShape{}, DType::boolean);
+  const ValueId carried = body.input("carried", said), x_in = body.input("x_in", {Dim("n")});
+  const ValueId one =
+      body.node("one", "If", {keep, carried}, said, DType::f32,
+                {{"then_branch", branch("Neg", said)}, {"else_branch", branch("Abs", said)}, {"captured", int64_t{1}}});
+  body.output(body.node("again", "Identity", {keep}, SymShape{}, DType::boolean));
+  body.output(body.node("sum", "Add", {body.node("twice", "Mul", {one, body.scalar(2)}, said), x_in}, said));
+  Builder b;
+  const ValueId trips = b.input("trips", SymShape{}, DType::i64), start = b.input("start", SymShape{}),
+                x = b.input("x", {Dim("n")});
+  const ValueId go = b.input("go", SymShape{}, DType::boolean);
+  const ValueId loop = b.node("loop", "Loop", {trips, go, start, x}, SymShape{}, DType::f32,
+                              {{"body", std::make_shared<Graph>(std::move(body.g))}, {"captured", int64_t{1}}});
+  b.g.set_shape(loop, std::nullopt);
+  b.output(loop);
+  for (const Options& options : {quick(), rewriting()}) {
+    Session session(Plan::build(clone(b.g), options));
+    for (const int64_t n : {1, 3, 1, 0, 4}) {
+      const Tensor in = random_tensor({3}, 5), first = Tensor::scalar(2.0f), count = Tensor::scalar(n),
+                   yes = Tensor::scalar(true);
+      double want[3] = {};
+      for (int k = 0; k < 3; ++k) {
+        want[k] = 2;
+        for (int64_t i = 0; i < n; ++i) want[k] = -2 * want[k] + in.to_doubles()[static_cast<size_t>(k)];
+      }
+      const Tensor got = session.run({{"trips", count}, {"start", first}, {"x", in}, {"go", yes}}).at("loop_out");
+      ASSERT_EQ(got.shape(), n == 0 ? Shape{} : Shape{3});
+      for (size_t k = 0; k < static_cast<size_t>(got.size()); ++k) EXPECT_NEAR(got.to_doubles()[k], want[k], 1e-4);
+    }
+  }
+}
+
 TEST(Execution, has_no_step_for_an_if_that_the_shapes_decide) {
   const auto execution = Plan::build(decided_by_shape(), rewriting())->execution();
   for (const Shape& shape : {Shape{2}, Shape{3}, Shape{2}}) {

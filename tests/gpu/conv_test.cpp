@@ -263,6 +263,41 @@ TEST(GpuConv, lines_and_volumes) {
   }
 }
 
+/// Video models' and those of volumes: each by cuDNN too, channels-last.
+TEST(GpuConv, along_three_axes) {
+  std::vector<Case> cases = {
+      one({1, 64, 6, 9, 7}, {64, 64, 3, 3, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}),
+      one({2, 32, 5, 8, 9}, {48, 32, 3, 1, 1}, {2, 1, 1}, {1, 0, 0, 1, 0, 0}),
+      one({1, 24, 7, 10, 11}, {40, 24, 1, 3, 3}, {1, 2, 2}, {0, 1, 1, 0, 1, 1}),
+      one({1, 16, 6, 7, 9}, {33, 16, 2, 3, 4}, {2, 1, 3}, {1, 0, 2, 0, 2, 1}),
+      one({2, 40, 3, 5, 6}, {24, 40, 1, 1, 1}),
+      one({1, 3, 6, 20, 21}, {24, 3, 3, 7, 7}, {1, 2, 2}, {1, 3, 3, 1, 3, 3}),
+      one({2, 20, 4, 6, 5}, {7, 20, 3, 3, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}),
+  };
+  cases.push_back(one({1, 32, 9, 10, 8}, {32, 32, 3, 3, 3}, {1, 2, 1}, {2, 1, 3, 1, 2, 2}));
+  cases.back().dilation = {2, 1, 3};
+  cases.push_back(one({1, 48, 5, 7, 7}, {30, 16, 3, 3, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}));
+  cases.back().group = 3;
+  for (const int64_t channels : {24, 9}) {
+    cases.push_back(one({1, channels, 6, 9, 8}, {channels, 1, 3, 3, 3}, {1, 2, 2}, {1, 1, 1, 1, 1, 1}));
+    cases.back().group = channels;
+  }
+  cases.push_back(one({2, 32, 4, 6, 7}, {24, 32, 3, 3, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}));
+  cases.back().program =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  cases.back().operands = {{2, 24, 4, 6, 7}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(::testing::Message() << to_string(c.x[0]) << " by " << to_string(c.w));
+    for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+      if (!c.program.empty() && type != DType::f16) continue;
+      const auto names = check(c, type, Layout::nhwc);
+      const bool whole_vectors = c.x[0][1] % 8 == 0 && c.w[0] % 8 == 0;
+      if (type != DType::f32 && whole_vectors && c.group == 1) EXPECT_THAT(names, testing::Contains(testing::HasSubstr("cudnn")));
+    }
+    check(c, DType::f16, Layout::plain);
+  }
+}
+
 TEST(GpuConv, weights_that_are_computed) {
   for (const bool transposed : {false, true}) {
     Case c = one({1, 12, 7, 7}, {12, 12, 3, 3}, {2, 2}, {1, 1, 1, 1});

@@ -145,6 +145,19 @@ TEST(GpuQuantizedConv, takes_groups_and_any_number_of_axes) {
   expect_exact({{1, 6, 5, 7, 6}, {8, 6, 3, 1, 2}, {1, 0, 1, 1, 0, 0}, {1, 2, 1}, {1, 1, 2}}, Layout::plain);
 }
 
+TEST(GpuQuantizedConv, along_three_axes) {
+  const std::vector<int64_t> one(3, 1);
+  const Case cases[] = {
+      {{1, 32, 5, 7, 6}, {48, 32, 3, 3, 3}, {1, 1, 1, 1, 1, 1}, one, one},
+      {{2, 16, 4, 6, 7}, {24, 16, 3, 1, 2}, {1, 0, 1, 0, 2, 0}, {2, 1, 1}, one},
+      {{1, 64, 6, 9, 8}, {32, 64, 1, 3, 3}, {0, 2, 1, 0, 1, 3}, {1, 2, 2}, {1, 2, 1}},
+      {{2, 20, 3, 5, 5}, {9, 20, 1, 1, 1}, {0, 0, 0, 0, 0, 0}, one, one},
+      {{1, 3, 5, 13, 12}, {16, 3, 3, 7, 7}, {1, 3, 3, 1, 3, 3}, {1, 2, 2}, one},
+  };
+  for (const Case& c : cases)
+    for (const Layout from : {Layout::nhwc, Layout::plain}) expect_exact(c, from);
+}
+
 TEST(GpuQuantizedConv, takes_a_group_for_each_channel) {
   for (const int64_t channels : {72, 7}) {
     Case c{{2, channels, 15, 13}, {channels, 1, 3, 3}, {1, 1, 1, 1}};

@@ -35,7 +35,8 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
   if (auto why = dnn_missing(*r.gpu)) return why;
   if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
     return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
-  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", p.spatial());
+  if (p.spatial() != 2 && p.spatial() != 3)
+    return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2 or 3", p.spatial());
   if (!known(p.input) || !known(p.output) || r.weight().type != p.input)
     return refuse(Reason::wrong_type, "{} by {} to {}", smelt::name(p.input), smelt::name(r.weight().type),
                   smelt::name(p.output));
@@ -69,8 +70,9 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
 void describe(const GpuRequest& r, cuda::DnnGraph& g) {
   const Problem& p = r.problem;
   const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0];
-  const auto [x_shape, x_strides] = dnn_image(x);
-  const auto [y_shape, y_strides] = dnn_image(y);
+  const size_t rank = p.y.size();
+  const auto [x_shape, x_strides] = dnn_image(x, rank);
+  const auto [y_shape, y_strides] = dnn_image(y, rank);
   const size_t image = g.tensor(x.type, x_shape, x_strides, 16);
   const size_t weight = g.tensor(p.input, p.w, channels_last_strides(p.w), 16);
   const size_t result = g.tensor(y.type, y_shape, y_strides, 16);
@@ -88,7 +90,7 @@ void describe(const GpuRequest& r, cuda::DnnGraph& g) {
     const auto argument = [&](int k) { return values[static_cast<size_t>(c.args[k])]; };
     if (c.fn == Fn::input) {
       const EpilogueOperand& o = r.operands[i - 1];
-      const auto [shape, strides] = dnn_image(o.tensor);
+      const auto [shape, strides] = dnn_image(o.tensor, rank);
       values[i] = g.tensor(o.tensor.type, shape, strides, std::min<int64_t>(16, o.tensor.alignment));
     } else if (c.fn == Fn::cast) {
       values[i] = argument(0);

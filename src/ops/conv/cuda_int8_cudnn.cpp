@@ -40,7 +40,7 @@ struct ByCudnn {
   Request q;
   std::shared_ptr<const Gpu> gpu;
   int32_t zero = 0;                      // of x as i8
-  Shape image;                           // [N, C, H, W] that cuDNN reads, with its padding where it is copied
+  Shape image;                           // [N, C, spatial…] that cuDNN reads, with its padding where it is copied
   std::optional<PointwiseProblem> copy;  // of x into it
   int64_t copied_at = 0;                 // bytes of the image before x's first pixel
   bool column = false;                   // there is a number to add for each channel
@@ -48,8 +48,12 @@ struct ByCudnn {
   bool fused = false, relu = false;      // cuDNN writes y itself, after relu
 };
 
-/// One number for each of M channels, along y's axes.
-const Shape along_channels{0, 1, 0, 0};
+/// Steps of one number for each of M channels, along y's axes.
+Shape along_channels(size_t rank) {
+  Shape steps(rank, 0);
+  steps[1] = 1;
+  return steps;
+}
 
 bool has_padding(const Problem& p) {
   return std::ranges::any_of(p.pad_begin, [](int64_t n) { return n != 0; }) ||
@@ -61,11 +65,12 @@ std::optional<Refusal> rejects(const Request& q, const Gpu& gpu) {
   if (auto why = dnn_missing(gpu)) return why;
   if (p.input != DType::u8 && p.input != DType::i8) return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.input));
   if (!fit_8_bits(q)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
-  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", p.spatial());
+  if (p.spatial() != 2 && p.spatial() != 3)
+    return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2 or 3", p.spatial());
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups, its engines for 8 bits take one", p.group);
   if (elements(p.y) == 0 || elements(p.w) == 0 || elements(p.x[0].shape) == 0)
     return refuse(Reason::wrong_shape, "an empty tensor");
-  const int64_t k = p.w[1] * p.w[2] * p.w[3];
+  const int64_t k = elements(p.w) / p.w[0];
   if (k >= int64_t{1} << 17)
     return refuse(Reason::not_exact, "K = {} of 8-bit products may overflow 32 bits; at most {}", k, (1 << 17) - 1);
   return std::nullopt;
@@ -85,9 +90,9 @@ ByCudnn problem_of(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
   const BoundTensor& x = q.node.inputs[q.at.x];
   const bool in_place = x.type == DType::i8 && (r.zero == 0 || !has_padding(p)) && is_channels_last(x) && x.alignment >= 16;
   if (!in_place) {
-    for (size_t a = 0; a < 2; ++a) r.image[2 + a] += p.pad_begin[a] + p.pad_end[a];
+    for (size_t a = 0; a < p.spatial(); ++a) r.image[2 + a] += p.pad_begin[a] + p.pad_end[a];
     const Shape to = channels_last_strides(r.image);
-    r.copied_at = p.pad_begin[0] * to[2] + p.pad_begin[1] * to[3];
+    for (size_t a = 0; a < p.spatial(); ++a) r.copied_at += p.pad_begin[a] * to[2 + a];
     const int64_t alignment = std::gcd(r.copied_at, int64_t{256});
     r.copy = PointwiseProblem{narrowed(x.type), x.shape, {memory_strides(x), to}, {x.alignment, alignment}, {0}};
   }
@@ -101,8 +106,9 @@ ByCudnn problem_of(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
     r.pass.alignments.push_back(alignment);
   };
   add(place_sums, channels_last_strides(p.y), 256);
-  if (r.column) add(place_column, along_channels, 256);
-  add(place_scales, q.quantization().scales.size() > 1 ? along_channels : Shape(4, 0), 256);
+  const size_t rank = p.y.size();
+  if (r.column) add(place_column, along_channels(rank), 256);
+  add(place_scales, q.quantization().scales.size() > 1 ? along_channels(rank) : Shape(rank, 0), 256);
   for (const EpilogueOperand& o : epilogue_operands(q.node, q.at.operands))
     add(places + o.input, broadcast_strides(o.tensor, p.y.size()), o.tensor.alignment);
   r.pass.strides.push_back(memory_strides(q.node.outputs[0]));
@@ -133,9 +139,12 @@ void describe(const ByCudnn& r, cuda::DnnGraph& g) {
   const Problem& p = r.q.problem;
   BoundTensor image = r.q.node.inputs[r.q.at.x];
   if (r.copy) image = {DType::i8, r.image, Layout::nhwc, {}, {}};
-  const auto [shape, strides] = dnn_image(image);
+  const size_t rank = p.y.size();
+  const auto [shape, strides] = dnn_image(image, rank);
   const size_t x = g.tensor(DType::i8, shape, strides, 16), w = g.tensor(DType::i8, p.w, channels_last_strides(p.w), 16);
-  const Shape none(2, 0), result = channels_last_strides(p.y), one{1, p.y[1], 1, 1};
+  const Shape none(p.spatial(), 0), result = channels_last_strides(p.y);
+  Shape one(rank, 1);
+  one[1] = p.y[1];
   const auto between = [&](cuda::abi::DnnType type) { return g.between(type, p.y, result); };
   size_t sums = between(cuda::abi::dnn_i32);
   g.convolve(x, w, sums, DType::i32, p.stride, p.dilation, r.copy ? none : p.pad_begin, r.copy ? none : p.pad_end);
@@ -151,13 +160,13 @@ void describe(const ByCudnn& r, cuda::DnnGraph& g) {
   }
   const size_t scales = g.tensor(DType::f32, one, channels_last_strides(one), 16);
   const BoundTensor& output = r.q.node.outputs[0];
-  const size_t y = g.tensor(output.type, p.y, dnn_image(output).second, 16);
+  const size_t y = g.tensor(output.type, p.y, dnn_image(output, rank).second, 16);
   const size_t scaled = r.relu ? between(cuda::abi::dnn_f32) : y;
   g.pointwise({cuda::abi::dnn_mul}, {sums, scales}, scaled);
   if (r.relu) g.pointwise({cuda::abi::dnn_relu}, {scaled}, y);
 }
 
-/// The weights as i8, [M, KH, KW, C].
+/// The weights as i8, [M, kernel…, C].
 std::shared_ptr<cuda::Memory> weights_of(const ByCudnn& r) {
   const Tensor& w = r.q.weight().constant;
   return channels_last_weights(*r.gpu, w, w.type() == DType::u8 ? 128 : 0);

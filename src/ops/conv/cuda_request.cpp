@@ -68,7 +68,10 @@ double GpuRequest::moved_bytes() const {
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
   return gpu.weights->packed(gpu.device, w, Key("conv:channels last").field(less).text(), [&] {
     const Shape& s = w.shape();
-    Tensor to = Tensor::empty(w.type(), {s[0], s[2], s[3], s[1]});
+    Shape last(s.begin() + 2, s.end());
+    last.insert(last.begin(), s[0]);
+    last.push_back(s[1]);
+    Tensor to = Tensor::empty(w.type(), std::move(last));
     StridedCopy(s, strides(s), channels_last_strides(s), bytes(w.type(), 1), 1).run(to.raw(), w.raw());
     for (int64_t i = 0; less != 0 && i < to.size(); ++i) static_cast<uint8_t*>(to.raw())[i] -= less;
     return to;

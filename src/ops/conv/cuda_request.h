@@ -84,7 +84,7 @@ std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request&
 /// Likewise the scales.
 std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request& q);
 
-/// Weights [M, C, KH, KW] as [M, KH, KW, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
+/// Weights [M, C, kernel…] as [M, kernel…, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less = 0);
 
 /// Why a depthwise kernel does not take it, whatever its layout: types, several images, computed weights, sizes; nothing when it may.

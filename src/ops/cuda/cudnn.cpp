@@ -62,8 +62,7 @@ std::shared_ptr<cuda::DnnPlan> DnnProblem::plan(size_t engine) {
   return made.plan;
 }
 
-std::pair<Shape, Shape> dnn_image(const BoundTensor& t) {
-  constexpr size_t rank = 4;
+std::pair<Shape, Shape> dnn_image(const BoundTensor& t, size_t rank) {
   const Shape own = memory_strides(t);
   Shape shape(rank - t.shape.size(), 1);
   shape.insert(shape.end(), t.shape.begin(), t.shape.end());

@@ -42,8 +42,8 @@ class DnnProblem {
   std::shared_ptr<const KeptFiles> kept_;
 };
 
-/// An image's extents and strides [N, C, H, W] as cuDNN reads the layout from them: axes of 1 in front of fewer, and the strides
-/// of axes of extent 1, which may be any, those of a dense channels-last image.
-std::pair<Shape, Shape> dnn_image(const BoundTensor& t);
+/// The extents and strides of an image [N, C, spatial…] of `rank` axes as cuDNN reads the layout from them: axes of 1 in front of
+/// fewer, and the strides of axes of extent 1, which may be any, those of a dense channels-last image.
+std::pair<Shape, Shape> dnn_image(const BoundTensor& t, size_t rank);
 
 }  // namespace smelt::ops

@@ -35,8 +35,8 @@ std::optional<Refusal> rejects(const Pooling& p, const Gpu& gpu) {
 }
 
 void describe(const Pooling& p, cuda::DnnGraph& g) {
-  const auto [x_shape, x_strides] = dnn_image(p.x);
-  const auto [y_shape, y_strides] = dnn_image(p.y);
+  const auto [x_shape, x_strides] = dnn_image(p.x, 4);
+  const auto [y_shape, y_strides] = dnn_image(p.y, 4);
   const size_t x = g.tensor(p.type, x_shape, x_strides, 16), y = g.tensor(p.type, y_shape, y_strides, 16);
   const auto two = [](const Shape& axes) { return Shape(axes.begin() + 1, axes.end()); };
   const Window& w = p.window;

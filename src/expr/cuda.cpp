@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "expr/bytes.h"
 
 namespace smelt::expr {
 namespace {
@@ -112,48 +113,6 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
   return most;
 }
 
-/// x and the zero point of a value that is rounded, perhaps after relu, moved by a whole zero point, and saturated to 8 bits.
-struct Quantized {
-  Ref x;
-  bool relu;
-  double zero;
-};
-std::optional<Quantized> quantized(const Program& p, const Instruction& cast) {
-  const auto at = [&](Ref r) -> const Instruction& { return p.code()[static_cast<size_t>(r)]; };
-  if (cast.fn != Fn::cast || (cast.type != DType::u8 && cast.type != DType::i8)) return {};
-  const Instruction& clip = at(cast.args[0]);
-  if (clip.fn != Fn::clip || clip.type != DType::f32) return {};
-  const Instruction &sum = at(clip.args[0]), &least = at(clip.args[1]), &most = at(clip.args[2]);
-  const double first = cast.type == DType::i8 ? -128 : 0;
-  if (sum.fn != Fn::add || least.fn != Fn::constant || most.fn != Fn::constant || least.value != first ||
-      most.value != first + 255)
-    return {};
-  const Instruction &rounded = at(sum.args[0]), &zero = at(sum.args[1]);
-  if (rounded.fn != Fn::round || zero.fn != Fn::constant || std::abs(zero.value) > 255 || zero.value != std::floor(zero.value))
-    return {};
-  const Instruction& x = at(rounded.args[0]);
-  return Quantized{x.fn == Fn::relu ? x.args[0] : rounded.args[0], x.fn == Fn::relu, zero.value};
-}
-
-/// A float that is a value of 8 bits less a whole number, as DequantizeLinear takes zero points off: exact, through i32 or not.
-struct LessWhole {
-  Ref byte;
-  double less;
-};
-std::optional<LessWhole> less_whole(const Program& p, const Instruction& cast) {
-  const auto at = [&](Ref r) -> const Instruction& { return p.code()[static_cast<size_t>(r)]; };
-  if (cast.fn != Fn::cast || cast.type != DType::f32) return {};
-  LessWhole found{cast.args[0], 0};
-  if (const Instruction& sub = at(found.byte); sub.fn == Fn::sub && sub.type == DType::i32) {
-    const Instruction& less = at(sub.args[1]);
-    if (less.fn != Fn::constant || std::abs(less.value) > 255 || less.value != std::floor(less.value)) return {};
-    found = {sub.args[0], less.value};
-  }
-  if (const Instruction& wide = at(found.byte); wide.fn == Fn::cast && wide.type == DType::i32) found.byte = wide.args[0];
-  const DType type = p.type(found.byte);
-  return type == DType::u8 || type == DType::i8 ? std::optional(found) : std::nullopt;
-}
-
 /// Whether all that reads a value is an instruction of which `takes(instruction, its place)` says so, and it is no result.
 template <class F> bool read_only_by(const Program& p, Ref value, F&& takes) {
   if (std::ranges::find(p.outputs(), value) != p.outputs().end()) return false;
@@ -247,7 +206,25 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
   const auto unsaturated = [&](Ref r) {
     const auto q = quantized(p, p.code()[static_cast<size_t>(r)]);
     constexpr double near = 1 << 21;
-    return q && p.outputs().size() == 1 && p.outputs()[0] == r && magnitude[static_cast<size_t>(q->x)] + 256 < near;
+    return q && p.outputs().size() == 1 && p.outputs()[0] == r &&
+           (of_bytes(p, r) || magnitude[static_cast<size_t>(q->x)] + 256 < near);
+  };
+  // What is rounded to 8 bits, and whether it is a number, whatever the program reads.
+  struct Rounded {
+    std::string x;
+    bool relu, number;
+  };
+  const auto rounded = [&](Ref cast, const Quantized& q) {
+    const auto way = of_bytes(p, cast);
+    if (!way) return Rounded{fmt::format("v{}", q.x), q.relu, std::isfinite(magnitude[static_cast<size_t>(q.x)])};
+    const char* const name = way->form == OfBytes::Form::sum       ? "sum"
+                             : way->form == OfBytes::Form::product ? "product"
+                             : way->form == OfBytes::Form::scaled  ? "scaled"
+                                                                   : "hard_swish";
+    return Rounded{
+        fmt::format("smelt_expr::{}_of_bytes(v{}, {}, {}, {})", name, way->a, way->b < 0 ? "0.f" : fmt::format("v{}", way->b),
+                    literal(DType::f32, way->by_a), literal(DType::f32, way->by_b)),
+        way->relu, true};
   };
   const bool later = p.outputs().size() == 1 && unsaturated(p.outputs()[0]);
   if (later) s += "  static constexpr bool unsaturated = true;\n";
@@ -274,12 +251,14 @@ std::string to_cuda(const Program& p, std::string_view name, std::span<const dou
       value = literal(c.type, c.value);
     } else if (unsaturated(static_cast<Ref>(i))) {
       const Quantized q = *quantized(p, c);
-      fmt::format_to(out, "    const auto v{} = smelt_expr::quantized_near<{}, {}>(v{}, {});\n", i, cuda_type(c.type), q.relu,
-                     q.x, literal(DType::f32, q.zero));
+      const Rounded r = rounded(static_cast<Ref>(i), q);
+      fmt::format_to(out, "    const auto v{} = smelt_expr::quantized_near<{}, {}>({}, {});\n", i, cuda_type(c.type), r.relu, r.x,
+                     literal(DType::f32, q.zero));
       continue;
     } else if (const auto q = quantized(p, c)) {
-      value = fmt::format("smelt_expr::quantized<{}, {}, {}>(v{}, {})", cuda_type(c.type),
-                          std::isfinite(magnitude[static_cast<size_t>(q->x)]), q->relu, q->x, literal(DType::f32, q->zero));
+      const Rounded r = rounded(static_cast<Ref>(i), *q);
+      value = fmt::format("smelt_expr::quantized<{}, {}, {}>({}, {})", cuda_type(c.type), r.number, r.relu, r.x,
+                          literal(DType::f32, q->zero));
     } else if (const auto less = less_whole(p, c)) {
       const std::string whole = literal(DType::f32, less->less);
       if (const auto from = quantized(p, p.code()[static_cast<size_t>(less->byte)]))

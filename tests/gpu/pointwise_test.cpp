@@ -1,4 +1,7 @@
 // Generated pointwise kernels against the processor's evaluator.
+#include <cmath>
+#include <random>
+
 #include "expr/cpu.h"
 #include "gpu/gpu_trial.h"
 
@@ -42,6 +45,52 @@ TEST(GpuPointwise, every_function_agrees_with_the_processors) {
       EXPECT_FALSE(check_on_gpu(t, tolerance).empty());
     }
   }
+}
+
+/// Sums, products and gates of dequantized bytes, quantized again, take fewer instructions (expr/bytes.h). The first byte is read, or is what a
+/// float is quantized to.
+TEST(GpuPointwise, what_is_made_of_bytes_has_the_processors_bits_of_all_pairs) {
+  std::mt19937 random(3);
+  for (const bool reads : {true, false})
+    for (const DType type : {DType::u8, DType::i8})
+      for (const char* what : {"add", "mul", "hard_swish", "scaled"})
+        for (int i = 0; i < 4; ++i) {
+          SCOPED_TRACE(fmt::format("{} of {}, {}, {}", what, name(type), reads, i));
+          const int low = type == DType::i8 ? -128 : 0;
+          const auto scale = [&](expr::Program& p) {
+            return p.constant(DType::f32, std::exp2(std::uniform_real_distribution<double>(-9, 1)(random)));
+          };
+          const auto zero = [&] { return std::uniform_int_distribution<int>(0, 255)(random) + low; };
+          expr::Program p;
+          const expr::Ref x = p.input(reads ? type : DType::f32), y = p.input(type);
+          const auto quantize = [&](expr::Ref v, int z) {
+            const expr::Ref moved = p.call(expr::Fn::add, p.call(expr::Fn::round, v), p.constant(DType::f32, z));
+            return p.cast(p.call(expr::Fn::clip, moved, p.constant(DType::f32, low), p.constant(DType::f32, low + 255)), type);
+          };
+          const auto less = [&](expr::Ref byte, int z) {
+            return p.cast(p.call(expr::Fn::sub, p.cast(byte, DType::i32), p.constant(DType::i32, z)), DType::f32);
+          };
+          const int z = zero();
+          const expr::Ref a = p.call(expr::Fn::mul, less(reads ? x : quantize(x, z), z), scale(p));
+          const expr::Ref b = p.call(expr::Fn::mul, less(y, zero()), scale(p));
+          const std::string_view form = what;
+          const expr::Ref made = form == "add"          ? p.call(expr::Fn::add, a, b)
+                                 : form == "mul"        ? p.call(expr::Fn::mul, a, b)
+                                 : form == "hard_swish" ? p.call(expr::Fn::hard_swish, a)
+                                                        : a;
+          p.output(quantize(p.call(expr::Fn::div, made, scale(p)), zero()));
+          Tensor in0 = Tensor::empty(reads ? type : DType::f32, {65536}), in1 = Tensor::empty(type, {65536});
+          for (int64_t k = 0; k < 65536; ++k) {
+            static_cast<uint8_t*>(in1.raw())[k] = static_cast<uint8_t>(k >> 8);
+            if (reads)
+              static_cast<uint8_t*>(in0.raw())[k] = static_cast<uint8_t>(k);
+            else  // beyond both ends, halves and what is no number
+              in0.data<float>()[k] =
+                  (k & 255) == 255 ? NAN : static_cast<float>((k & 255) * 4 - 510) / 2 + 0.25f * static_cast<float>(k >> 14);
+          }
+          Trial t = fused(p.print(), {in0, in1}, {{65536}});
+          EXPECT_FALSE(check_on_gpu(t, 0).empty());
+        }
 }
 
 TEST(GpuPointwise, every_conversion_gives_the_processors_bits) {

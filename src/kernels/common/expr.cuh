@@ -114,6 +114,14 @@ __device__ __forceinline__ float float_of_byte(ByteOf<signed char> b, float less
   return float_of_byte(ByteOf<unsigned char>{b.word ^ 0x80808080u, b.at}, 128.f + less);
 }
 
+/// Of values of 8 bits less whole numbers, what is rounded to 8 bits: tried for all of them (expr/bytes.h).
+__device__ __forceinline__ float sum_of_bytes(float a, float b, float by_a, float by_b) { return fmaf(a, by_a, __fmul_rn(b, by_b)); }
+__device__ __forceinline__ float product_of_bytes(float a, float b, float by, float) { return __fmul_rn(a * b, by); }
+__device__ __forceinline__ float scaled_of_bytes(float a, float, float by, float) { return __fmul_rn(a, by); }
+__device__ __forceinline__ float hard_swish_of_bytes(float a, float, float by, float gate) {
+  return __fmul_rn(a * by, __saturatef(fmaf(a, gate, 0.5f)));
+}
+
 /// What is yet to be saturated to a T. Four of them become one word in two instructions (pack_saturated).
 template <class T> struct Unsaturated {
   int value;

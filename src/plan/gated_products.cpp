@@ -107,17 +107,18 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
     std::ranges::sort(node.sources);
     node.sources.erase(std::unique(node.sources.begin(), node.sources.end()), node.sources.end());
     one.node = std::make_shared<const Node>(std::move(node));
-    const auto problems = [&] {
-      std::vector<Priced> all;
-      for (const Step* step : {&one, &s.steps[i], &s.steps[pair->up]})
-        all.push_back(priced(bound_node(s, *step, &context.weights), context));
-      return all;
+    const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
+    const auto parts = [&] {
+      std::vector<Priced> both;
+      for (const size_t step : {i, pair->up}) both.push_back(price(s.steps[step]));
+      return both;
     };
     const OneOrApart::Decision d = choices_.decide({.id = one.id,
                                                     .entry = fmt::format("gate {}", one.node->name),
                                                     .with = "what it gates",
                                                     .below = clearly_less,
-                                                    .problems = problems},
+                                                    .one = [&] { return price(one); },
+                                                    .parts = parts},
                                                    *one.node, context, may_measure);
     if (!d.one) {
       const std::lock_guard lock(mutex_);

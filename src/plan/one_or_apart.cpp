@@ -2,16 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
 #include "base/log.h"
 
 namespace smelt::plan {
 
 OneOrApart::Decision OneOrApart::decide(const Question& question, const Node& node, Context& context, bool may_measure) {
+  std::optional<Decision> decided;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto d = decided_.find(question.id); d != decided_.end()) return d->second;
+    if (const auto d = decided_.find(question.id); d != decided_.end()) decided = d->second;
   }
-  const std::vector<Priced> all = question.problems();
+  if (decided && !decided->one) return *decided;
+  std::vector<Priced> all;
+  all.push_back(question.one());
+  if (decided) return all[0].offer.candidates.empty() ? Decision{} : *decided;
+  std::ranges::move(question.parts(), std::back_inserter(all));
   Decision d;
   if (all[0].offer.candidates.empty()) {
     d.times = nullptr;

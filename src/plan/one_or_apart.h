@@ -16,7 +16,7 @@
 namespace smelt::plan {
 
 /// Decides a node once, for the first shapes that its graph is planned for: measured, or estimated at level 0 and for shapes that a
-/// run meets first. Thread-safe.
+/// run meets first. Where no kernel takes the one step for other shapes, the parts run there. Thread-safe.
 class OneOrApart {
  public:
   struct Decision {
@@ -24,11 +24,12 @@ class OneOrApart {
     bool one = false;
   };
   struct Question {
-    NodeId id;                                      // the node's that is decided
-    std::string entry;                              // in Apart, where it runs apart
-    std::string_view with;                          // what it runs with, for messages
-    double below;                                   // the share of the others' time that it has to stay below
-    std::function<std::vector<Priced>()> problems;  // of the one step, then of those that it stands for
+    NodeId id;              // the node's that is decided
+    std::string entry;      // in Apart, where it runs apart
+    std::string_view with;  // what it runs with, for messages
+    double below;           // the share of the others' time that it has to stay below
+    std::function<Priced()> one;
+    std::function<std::vector<Priced>()> parts;  // that it stands for
   };
 
   /// `apart` must outlive this.

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "device/cuda/compiler.h"
+#include "ops/cuda/gpu.h"
+#include "plan/planner.h"
 #include "run/plan.h"
 #include "support/graphs.h"
 
@@ -75,6 +77,45 @@ TEST_F(CachedAttention, is_apart_where_no_kernel_takes_it) {
   EXPECT_TRUE(has(steps_of({}, "sm_75"), "ai.smelt.Attention")) << "no cp.async";
   EXPECT_TRUE(has(steps_of({.fresh = 300}, "sm_90a"), "ai.smelt.Attention")) << "more rows than a tile has";
   EXPECT_TRUE(has(steps_of({.read_before = true}, "sm_90a"), "ai.smelt.Attention")) << "the cache is read before it";
+}
+
+/// A planner for an H100 that need not be there.
+plan::Planner planner_of(Graph g) {
+  ops::Machine machine;
+  machine.gpu = ops::gpu_of_arch("sm_90a");
+  Options o = quick();
+  o.skip.clear();
+  return {std::move(g), std::make_shared<plan::Context>(
+                            machine, o, plan::Target{.is_host = false, .block_alignment = 256, .caller_alignment = 256},
+                            tune::Cache::in_memory())};
+}
+bool has_step(const plan::Planner& p, const std::vector<Shape>& inputs, std::string_view op) {
+  const plan::PlannedSegment planned = p.first(inputs);
+  return std::ranges::any_of(planned.segment.steps, [&](const plan::Step& s) { return s.node && s.node->op == op; });
+}
+
+TEST_F(CachedAttention, is_decided_once_but_apart_for_shapes_that_no_kernel_takes) {
+  Builder b;
+  const Dim fresh("fresh"), past("past"), all("all");
+  const SymShape rows{Dim(2), Dim(8), fresh, Dim(64)}, before{Dim(2), Dim(8), past, Dim(64)}, after{Dim(2), Dim(8), all, Dim(64)};
+  const auto input = [&](const std::string& name, const SymShape& shape) { return b.input(name, shape, DType::f16); };
+  const ValueId q = input("q", rows), k = input("k", rows), v = input("v", rows), past_k = input("past_k", before),
+                past_v = input("past_v", before);
+  const std::map<std::string, Attribute> along_rows{{"axis", int64_t{2}}};
+  const ValueId present_k = b.node("present_k", "Concat", {past_k, k}, after, DType::f16, along_rows);
+  const ValueId present_v = b.node("present_v", "Concat", {past_v, v}, after, DType::f16, along_rows);
+  b.output(b.node("attention", "Attention", {q, present_k, present_v}, rows, DType::f16, {{"scale", 0.1f}}, smelt_domain));
+  b.output(present_k);
+  b.output(present_v);
+  const plan::Planner p = planner_of(std::move(b.g));
+  const auto shapes = [](int64_t fresh_rows, int64_t past_rows) {
+    const Shape now{2, 8, fresh_rows, 64}, then{2, 8, past_rows, 64};
+    return std::vector<Shape>{now, now, now, then, then};
+  };
+  EXPECT_TRUE(has_step(p, shapes(1, 2000), "CachedAttention"));
+  EXPECT_TRUE(has_step(p, shapes(300, 10), "Attention")) << "more rows than a tile has";
+  EXPECT_TRUE(has_step(p, shapes(1, 0), "Attention")) << "there is no past";
+  EXPECT_TRUE(has_step(p, shapes(1, 90), "CachedAttention")) << "as it was decided";
 }
 
 }  // namespace

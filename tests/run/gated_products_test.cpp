@@ -2,7 +2,10 @@
 #include <algorithm>
 
 #include "device/cuda/compiler.h"
+#include "fuse/match/rewrite.h"
+#include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
+#include "plan/planner.h"
 #include "run/plan.h"
 #include "support/graphs.h"
 
@@ -60,6 +63,28 @@ TEST_F(GatedProducts, are_two_where_no_kernel_takes_both) {
   EXPECT_EQ(products_of(gated(1408, true), "sm_90a").size(), 2u) << "another reads what is gated";
   for (const int64_t rows : {1, 2, 48})
     EXPECT_EQ(products_of(gated(1408, false, rows), "sm_90a").size(), 2u) << rows << " rows, of which no tile has both";
+}
+
+TEST_F(GatedProducts, are_two_for_rows_that_no_kernel_takes_though_they_were_one_for_others) {
+  ops::Machine machine;
+  machine.gpu = ops::gpu_of_arch("sm_90a");
+  Options o = quick();
+  o.skip.clear();
+  Graph g = gated(1408);
+  for (const NodeId n : g.topological())
+    for (const ValueId y : g.node(n).outputs) g.set_shape(y, SymShape{Dim("rows"), Dim(1408)});
+  g.set_shape(g.inputs()[0], SymShape{Dim("rows"), Dim(512)});
+  fuse::run(g);
+  const plan::Planner p(
+      std::move(g),
+      std::make_shared<plan::Context>(machine, o, plan::Target{.is_host = false, .block_alignment = 256, .caller_alignment = 256},
+                                      tune::Cache::in_memory()));
+  const auto products = [&](int64_t rows) {
+    const plan::PlannedSegment planned = p.first(std::vector<Shape>{{rows, 512}});
+    return std::ranges::count_if(planned.segment.steps, [](const plan::Step& s) { return s.node && s.node->op == "MatMul"; });
+  };
+  EXPECT_EQ(products(4096), 1);
+  EXPECT_EQ(products(2), 2);
 }
 
 TEST(GatedWeights, are_64_columns_of_each_in_turn) {

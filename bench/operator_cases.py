@@ -74,9 +74,15 @@ class Case:
                 if not output.type.WhichOneof("value"):
                     output.type.CopyFrom(inputs[0].type)
         elif self.domain == "com.microsoft":  # no shape is known
-            kind = TensorProto.FLOAT if "ToFloat" in self.op else inputs[0].type.tensor_type.elem_type
-            for output in model.graph.output:
-                output.type.tensor_type.elem_type = kind
+            own = inputs[0].type.tensor_type.elem_type if inputs else TensorProto.FLOAT
+            kind = {
+                "MatMulIntegerToFloat": TensorProto.FLOAT,
+                "QAttention": TensorProto.FLOAT,
+                "QLinearWhere": TensorProto.UINT8,
+                "EmbedLayerNormalization": TensorProto.FLOAT,
+            }.get(self.op, own)
+            for i, output in enumerate(model.graph.output):
+                output.type.tensor_type.elem_type = TensorProto.INT32 if i and self.op.startswith("Embed") else kind
         return model
 
 
@@ -103,6 +109,14 @@ def random(rng, text, low, high):
 
 def case(op, *inputs, opset=21, domain="", outputs=1, low=-4, high=4, **attributes):
     return Case(op, inputs, attributes, domain, opset, outputs, low, high)
+
+
+def own(op, *inputs, **attributes):
+    return case(op, *inputs, domain="com.microsoft", **attributes)
+
+
+def scalar(value, kind=np.float32):
+    return np.array(value, kind)
 
 
 def words(text):

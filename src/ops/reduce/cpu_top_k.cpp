@@ -51,13 +51,14 @@ class TopKKernel final : public Kernel {
  public:
   TopKKernel(const Lines& l, DType type, bool largest, int threads)
       : l_(l), type_(type), largest_(largest), threads_(useful_threads(threads, l.count() * 4)) {
+    if (l_.view.extent == 1) l_.view.inner *= l_.view.outer, l_.view.outer = 1;  // an axis of one element lies anywhere
     // A cache line of columns, in memory that a cache holds.
-    columns_ = l.view.inner == 1 ? 1 : std::clamp<int64_t>((int64_t{1} << 20) / (l.view.extent * l.bytes), 1, 64 / l.bytes);
+    columns_ = l_.view.inner == 1 ? 1 : std::clamp<int64_t>((int64_t{1} << 20) / (l_.view.extent * l_.bytes), 1, 64 / l_.bytes);
     // Copies a power of two apart would share few places of the cache.
-    apart_ = l.view.extent + 64 / l.bytes;
-    copies_ = l.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l.bytes);
-    turns_ = l.view.inner == 1 && l.view.extent <= short_row;
-    in_columns_ = l.results > 0 && l.results <= top_columns_most && (turns_ || l.view.inner > 1);
+    apart_ = l_.view.extent + 64 / l_.bytes;
+    copies_ = l_.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l_.bytes);
+    turns_ = l_.view.inner == 1 && l_.view.extent <= short_row;
+    in_columns_ = l_.results > 0 && l_.results <= top_columns_most && (turns_ || l_.view.inner > 1);
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
 

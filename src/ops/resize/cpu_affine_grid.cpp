@@ -10,6 +10,7 @@
 namespace smelt::ops {
 namespace {
 
+constexpr size_t most_axes = 3;
 constexpr size_t tile = 12;  // values: whole places of two or three coordinates, and whole vectors
 
 template <class T> double wide(T v) {
@@ -28,6 +29,8 @@ class AffineGridKernel final : public Kernel {
     spatial_.assign(y.begin() + 1, y.end() - 1);
     outer_.assign(spatial_.begin(), spatial_.end() - 1);
     threads_ = useful_threads(threads, 2 * elements(y));
+    for (size_t d = 0; d + 1 < rank_; ++d)
+      for (int64_t i = 0; i < spatial_[d]; ++i) across_[d].push_back(coordinate(d, i));
     for (int64_t i = 0; i < spatial_.back(); ++i) along_.insert(along_.end(), rank_, coordinate(rank_ - 1, i));
     along_.resize((along_.size() + tile - 1) / tile * tile);
     along_f32_.assign(along_.begin(), along_.end());
@@ -35,10 +38,10 @@ class AffineGridKernel final : public Kernel {
 
   void run(const Buffers& b) override {
     switch (type_) {
-      case DType::f32: return rows<float>(b, along_f32_.data());
-      case DType::f64: return rows<double>(b, along_.data());
-      case DType::f16: return rows<Half>(b, along_f32_.data());
-      default: return rows<BFloat>(b, along_f32_.data());
+      case DType::f32: return by_rank<float>(b, along_f32_.data());
+      case DType::f64: return by_rank<double>(b, along_.data());
+      case DType::f16: return by_rank<Half>(b, along_f32_.data());
+      default: return by_rank<BFloat>(b, along_f32_.data());
     }
   }
 
@@ -50,30 +53,37 @@ class AffineGridKernel final : public Kernel {
     return length == 1 ? 0.0 : 2 * at / (length - 1) - 1;
   }
 
-  template <class T, class A> void rows(const Buffers& b, const A* along) const {
-    const int64_t width = static_cast<int64_t>(rank_) * spatial_.back(), rows = elements(outer_);
+  template <class T, class A> void by_rank(const Buffers& b, const A* along) const {
+    if (rank_ == 2) return rows<2, T>(b, along);
+    rows<3, T>(b, along);
+  }
+
+  template <size_t rank, class T, class A> void rows(const Buffers& b, const A* along) const {
+    const int64_t width = static_cast<int64_t>(rank) * spatial_.back(), rows = elements(outer_);
     parallel(threads_, batch_ * rows, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         std::array<A, tile> sums, steps;
-        find<T>(b, i / rows, i % rows, sums, steps);
+        find<rank, T>(b, i / rows, i % rows, sums, steps);
         write(static_cast<T*>(b.outputs[0]) + i * width, width, sums, steps, along);
       }
     });
   }
 
   /// What a row's values are made of, repeated over a tile: those of the outer axes and the offset, and the step of the innermost.
-  template <class T, class A>
+  template <size_t rank, class T, class A>
   void find(const Buffers& b, int64_t n, int64_t row, std::array<A, tile>& sums, std::array<A, tile>& steps) const {
-    const T* theta = static_cast<const T*>(b.inputs[0]) + n * static_cast<int64_t>(rank_ * (rank_ + 1));
-    for (size_t k = 0; k < rank_; ++k) {
-      const T* own = theta + k * (rank_ + 1);  // innermost axis first, then the offset
-      double sum = wide(own[rank_]);
-      int64_t rest = row;
-      for (size_t d = rank_ - 1; d-- > 0;) {
-        sum += wide(own[rank_ - 1 - d]) * coordinate(d, rest % spatial_[d]);
-        rest /= spatial_[d];
-      }
-      for (size_t at = k; at < tile; at += rank_) sums[at] = static_cast<A>(sum), steps[at] = static_cast<A>(wide(own[0]));
+    const T* theta = static_cast<const T*>(b.inputs[0]) + n * static_cast<int64_t>(rank * (rank + 1));
+    std::array<double, rank> at_outer;
+    for (size_t d = rank - 1; d-- > 0;) {
+      at_outer[d] = across_[d][static_cast<size_t>(row % spatial_[d])];
+      row /= spatial_[d];
+    }
+    for (size_t k = 0; k < rank; ++k) {
+      const T* own = theta + k * (rank + 1);  // innermost axis first, then the offset
+      double sum = wide(own[rank]);
+      for (size_t d = rank - 1; d-- > 0;) sum += wide(own[rank - 1 - d]) * at_outer[d];
+      const auto first = static_cast<A>(sum), step = static_cast<A>(wide(own[0]));
+      for (size_t at = k; at < tile; at += rank) sums[at] = first, steps[at] = step;
     }
   }
 
@@ -91,6 +101,7 @@ class AffineGridKernel final : public Kernel {
   bool align_;
   int64_t batch_ = 0;
   Shape spatial_, outer_;
+  std::array<std::vector<double>, most_axes> across_;  // coordinates along each axis but the innermost
   std::vector<double> along_;  // coordinates along the innermost axis, each as often as a place has coordinates
   std::vector<float> along_f32_;
   int threads_ = 1;

@@ -128,15 +128,18 @@ class GridSampleKernel final : public Kernel {
       for (; k < taps_; ++k) offsets[k] = -1, weights[k] = 0;
       return;
     }
-    const auto corner = [&](auto&& self, size_t d, int64_t offset, double weight) -> void {
-      if (d == rank) {
-        offsets[k] = offset, weights[k++] = weight;
-        return;
+    for (int i = 0; i < taps[0].count; ++i) {
+      if (rank == 1) {
+        offsets[k] = taps[0].place[i], weights[k++] = taps[0].weight[i];
+        continue;
       }
-      for (int t = 0; t < taps[d].count; ++t)
-        self(self, d + 1, offset + taps[d].place[t] * steps_[d], weight * taps[d].weight[t]);
-    };
-    corner(corner, 0, 0, 1);
+      for (int j = 0; j < taps[1].count; ++j) {
+        const int64_t offset = taps[0].place[i] * steps_[0] + taps[1].place[j] * steps_[1];
+        const double weight = taps[0].weight[i] * taps[1].weight[j];
+        for (int l = 0; l < taps[2].count; ++l, ++k)
+          offsets[k] = offset + taps[2].place[l], weights[k] = weight * taps[2].weight[l];
+      }
+    }
     for (; k < taps_; ++k) offsets[k] = -1, weights[k] = 0;
   }
 

@@ -119,7 +119,7 @@ template <ResidentConfig C, class T> struct ResidentRows {
 #pragma unroll 2
     for (int j = 0; j < C.shared; ++j)
       add(sum, state, C.kept + j, [&](int q) { return shared[(j * passes + q) * C.threads + threadIdx.x]; });
-#pragma unroll 2
+#pragma unroll 1
     for (int j = C.kept + C.shared; j < chunks; ++j) add(sum, state, j, [&](int q) { return weights(q, j); });
 #pragma unroll
     for (int q = 0; q < passes; ++q) {

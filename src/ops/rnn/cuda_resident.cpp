@@ -12,7 +12,7 @@ namespace {
 using kernels::ResidentConfig;
 
 constexpr int64_t tile = 32;             // of the input's products, kernels' product_tile
-constexpr int32_t most_kept = 16;        // vectors of four weights in a thread's registers
+constexpr int32_t most_kept = 8;         // vectors of four weights in a thread's registers; with 12 some kernels spill
 constexpr int64_t most_clock_us = 1700;  // cycles of a microsecond
 
 int64_t clusters_of(const kernels::RecurrentArgs<void, void>& a, int64_t items) {

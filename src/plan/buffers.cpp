@@ -164,6 +164,17 @@ bool lies_in_output(const BoundValue& x, const BoundValue& y, int64_t offset, in
   return x.buffer == y.buffer && x.offset == y.offset + offset && (outer == 1 || !x.strides.empty());
 }
 
+bool in_place(const Step& step, size_t input) {
+  return step.kernel->in_place(input) &&
+         std::ranges::all_of(step.finalists, [&](const Finalist& f) { return f.kernel->in_place(input); });
+}
+
+int64_t workspace(const Step& step) {
+  int64_t bytes = step.kernel ? step.kernel->workspace() : 0;
+  for (const Finalist& f : step.finalists) bytes = std::max(bytes, f.kernel->workspace());
+  return bytes;
+}
+
 std::shared_ptr<const ConcatCopy> what_to_copy(const Segment& s, const Step& step) {
   const auto shape = concat_shape(s, step);
   if (!shape) fail("{}: inputs and output of a concatenation differ in layout", ops::label(*step.node));
@@ -222,7 +233,7 @@ void share_in_place(Segment& s) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const TensorIndex x = step.inputs[i];
       if (x == absent || s.buffer(x).kind != BufferKind::arena || s.buffer(x).last != static_cast<int>(at)) continue;
-      if (!same_form(s.tensor(x), s.tensor(y)) || !step.kernel->in_place(i)) continue;
+      if (!same_form(s.tensor(x), s.tensor(y)) || !in_place(step, i)) continue;
       const int32_t xb = s.tensor(x).buffer, yb = s.tensor(y).buffer;
       // Another input in the same buffer would be overwritten at another place than it is read.
       const bool alone =
@@ -244,9 +255,10 @@ void share_in_place(Segment& s) {
 
 void place_buffers(Segment& s, int64_t alignment) {
   for (Step& step : s.steps) {
-    if (!step.kernel || step.kernel->workspace() == 0) continue;
+    const int64_t bytes = workspace(step);
+    if (bytes == 0) continue;
     step.workspace = static_cast<int32_t>(s.buffers.size());
-    s.buffers.push_back({.kind = BufferKind::arena, .bytes = step.kernel->workspace()});
+    s.buffers.push_back({.kind = BufferKind::arena, .bytes = bytes});
   }
   find_lifetimes(s);
   std::vector<Lifetime> blocks;

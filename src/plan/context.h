@@ -2,6 +2,7 @@
 // that the plan will run in.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,6 +32,9 @@ tune::TacticFilter tactic_filter(const Options& options);
 /// The store of timings that its tuner uses. Level 0 and `use_cache` false: one in memory; so too, with a warning, where the
 /// folder cannot be made.
 std::shared_ptr<tune::Cache> open_cache(const Options& options);
+
+/// Whether planning for a shape may take the time to measure; finalists: and a GPU's steps get those that Planner::settle() chooses among.
+enum class Measure : uint8_t { no, yes, finalists };
 
 /// The memory that a plan will run in, and how a step leaves it. The executor fills it in.
 struct Target {

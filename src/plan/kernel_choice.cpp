@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <span>
@@ -86,10 +87,11 @@ class Refusals {
 class HeldKernels {
  public:
   explicit HeldKernels(const ops::Machine& machine) : machine_(machine), most_bytes_(share_of_memory(machine)) {}
+  bool has_room() const { return machine_.gpu->weights->bytes() <= most_bytes_; }
   /// Not beyond a part of the device's memory.
   void hold(std::unique_ptr<ops::Kernel> kernel) {
     const std::lock_guard lock(mutex_);
-    if (machine_.gpu->weights->bytes() <= most_bytes_) kernels_.push_back(std::move(kernel));
+    if (has_room()) kernels_.push_back(std::move(kernel));
   }
 
  private:
@@ -348,10 +350,75 @@ void find_candidates(const Segment& s, std::vector<PendingStep>& pending, Contex
   });
 }
 
+/// Prepares the finalists of the tuner's choices, by so many threads. A problem's are those that all of its steps can have; of a
+/// problem with less than two, or beyond what `held` says of memory, there are none.
+void add_finalists(std::vector<PendingStep>& pending, int threads, const HeldKernels& held) {
+  std::vector<std::pair<PendingStep*, size_t>> wanted;  // and which of its finalists
+  for (PendingStep& p : pending) {
+    const tune::Choice* choice = p.step->choice.get();
+    if (!choice || p.step->on_host) continue;
+    for (size_t i = 0; i < choice->finalists.size(); ++i) {
+      Finalist& f = p.step->finalists.emplace_back();
+      f.problem = p.step->problem, f.candidate = choice->finalists[i];
+      f.tactic = p.offer.candidates[f.candidate].tactic, f.config = p.offer.candidates[f.candidate].config;
+      if (f.candidate == choice->candidate)
+        f.kernel = p.step->kernel;
+      else
+        wanted.emplace_back(&p, i);
+    }
+  }
+  by_counted_threads(threads, wanted.size(), [&](size_t i) {
+    const auto& [p, at] = wanted[i];
+    if (!held.has_room()) return;
+    Finalist& f = p->step->finalists[at];
+    try {
+      f.kernel = p->offer.candidates[f.candidate].prepare();
+    } catch (const Error& e) {
+      info("{}: {} {} is no finalist: {}", f.problem, f.tactic, f.config, e.what());
+    }
+  });
+  std::map<std::string, std::set<size_t>> lacking;
+  for (const PendingStep& p : pending)
+    for (const Finalist& f : p.step->finalists)
+      if (!f.kernel) lacking[f.problem].insert(f.candidate);
+  for (PendingStep& p : pending) {
+    std::erase_if(p.step->finalists, [&](const Finalist& f) {
+      const auto at = lacking.find(f.problem);
+      return at != lacking.end() && at->second.contains(f.candidate);
+    });
+    if (p.step->finalists.size() < 2) p.step->finalists.clear();
+  }
+}
+
 }  // namespace
 
+void take_finalist(Step& step, size_t finalist, std::span<const std::string> said) {
+  const Finalist& taken = step.finalists.at(finalist);
+  auto choice = std::make_shared<tune::Choice>(*step.choice);
+  std::erase_if(choice->others, [&](const tune::NotChosen& n) {
+    return std::ranges::any_of(step.finalists, [&](const Finalist& f) { return f.tactic == n.tactic && f.config == n.config; });
+  });
+  for (size_t i = 0; i < step.finalists.size(); ++i) {
+    const Finalist& f = step.finalists[i];
+    if (i == finalist) continue;
+    const auto t = std::ranges::find_if(choice->timings,
+                                        [&](const tune::Timing& t) { return t.tactic == f.tactic && t.config == f.config; });
+    choice->others.push_back(
+        {f.tactic, f.config, i < said.size() ? said[i] : "the model chose another", "", t == choice->timings.end() ? 0 : t->min});
+  }
+  choice->candidate = taken.candidate;
+  step.tactic = taken.tactic, step.config = taken.config, step.kernel = taken.kernel;
+  step.choice = std::move(choice);
+}
+
+void keep_choice(const Segment& s, const Step& step, BucketChoices& buckets, SimilarChoices& similar) {
+  buckets.keep(bucket_of(s, step), {step.tactic, step.config});
+  similar.keep(form_of(s, step), {step.tactic, step.config}, ChosenBy::measurement);
+}
+
 void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, SimilarChoices& similar,
-                    const ReusableKernels& reusable, bool may_measure) {
+                    const ReusableKernels& reusable, Measure measure) {
+  const bool may_measure = measure != Measure::no;
   StageClock clock(*context.stages);
   tune::Tuner& tuner = context.tuner;
   const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
@@ -424,7 +491,12 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
     left = prepare_chosen(left, refusals, cores);
     clock.end("kernels");
   }
+  if (measure == Measure::finalists && !context.target.is_host) {
+    add_finalists(pending, cores, held);
+    clock.end("kernels");
+  }
   for (PendingStep& p : pending) {
+    if (!p.step->finalists.empty()) continue;  // the model chooses
     const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned;
     if (measured) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
     similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured ? ChosenBy::measurement : ChosenBy::estimates);

@@ -77,7 +77,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   PlannedSegment planned;
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
-  const bool may_measure = measure == Measure::yes;
+  const bool may_measure = measure != Measure::no;
   first_layers_.split_refused(s, *context_);
   if (optimize) choose_layouts(s, may_measure, accepted, clock);
   if (optimize && target.is_host) {
@@ -100,13 +100,11 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   if (!target.is_host) copy_parts_by_kernels(s, tuner);
   if (!target.is_host) find_alignments(s, target.block_alignment, target.caller_alignment);
   clock.end("planning");
-  choose_kernels(s, *context_, buckets_, similar_, ReusableKernels(before), measure == Measure::yes);
-  if (measure == Measure::yes) {
-    const std::lock_guard lock(chosen_mutex_);
-    for (const Step& step : s.steps)
-      if (step.kernel && !step.on_host) chosen_[step.problem] = {step.tactic, step.config};
-  }
+  choose_kernels(s, *context_, buckets_, similar_, ReusableKernels(before), measure);
+  if (may_measure) note_chosen(s);
   clock.restart();
+  if (std::ranges::any_of(s.steps, [](const Step& step) { return !step.finalists.empty(); }))
+    planned.unplaced = std::make_shared<Segment>(s);
   share_in_place(s);
   place_buffers(s, target.block_alignment);
   for (const Step& step : s.steps) {
@@ -121,6 +119,32 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   if (env.left > 0) planned.after = std::make_shared<const Environment>(std::move(env));
   clock.end("planning");
   return planned;
+}
+
+void Planner::note_chosen(const Segment& s) const {
+  const std::lock_guard lock(chosen_mutex_);
+  for (const Step& step : s.steps)
+    if (step.kernel && !step.on_host) chosen_[step.problem] = {step.tactic, step.config};
+}
+
+void Planner::settle(PlannedSegment& planned, const ModelChoices& chosen,
+                     const std::map<std::string, std::vector<std::string>>& said) const {
+  if (!planned.unplaced) return;
+  Segment s = std::move(*std::exchange(planned.unplaced, nullptr));
+  for (Step& step : s.steps) {
+    if (step.finalists.empty()) continue;
+    const auto at = chosen.find(step.problem);
+    if (at != chosen.end()) {
+      const auto why = said.find(step.problem);
+      take_finalist(step, at->second, why == said.end() ? std::span<const std::string>() : why->second);
+    }
+    step.finalists.clear();
+    keep_choice(s, step, buckets_, similar_);
+  }
+  note_chosen(s);
+  share_in_place(s);
+  place_buffers(s, context_->target.block_alignment);
+  planned.segment = std::move(s);
 }
 
 PlannedSegment Planner::first(std::span<const Shape> inputs, Measure measure, std::span<const CacheForm> caches,

@@ -38,13 +38,15 @@ struct PlannedSegment {
   std::map<ValueId, Tensor> known_outputs;   // graph outputs whose value is known before the run
   std::vector<ValueId> data_dependent;       // made by dynamic steps: a run finds their shapes, which decide what follows
   std::shared_ptr<const Environment> after;  // what next() needs; null for the last segment
+  /// Where the model is to choose among finalists: the segment before its buffers have places.
+  std::shared_ptr<Segment> unplaced = nullptr;
 };
 
 /// The shapes of the graph's inputs where all are fixed.
 std::optional<std::vector<Shape>> fixed_shapes(const Graph& g);
 
-/// Whether planning for a shape may take the time to measure.
-enum class Measure : bool { no, yes };
+/// By problem: the finalist that the model chose.
+using ModelChoices = std::map<std::string, size_t>;
 
 /// Immutable but for the choices of buckets, layouts and fused nodes; thread-safe.
 class Planner {
@@ -64,6 +66,10 @@ class Planner {
   /// the only one.
   PlannedSegment first(std::span<const Shape> inputs, Measure measure = Measure::yes, std::span<const CacheForm> caches = {},
                        const Segment* before = nullptr) const;
+  /// Gives the steps their finalists, those that `chosen` lacks the one that they have, and plans the memory for them. `said`: by
+  /// problem and finalist, what is to be said of it where it was not chosen.
+  void settle(PlannedSegment& planned, const ModelChoices& chosen,
+              const std::map<std::string, std::vector<std::string>>& said) const;
   /// The next segment for what `env` knows.
   PlannedSegment next(const Environment& env, Measure measure = Measure::yes) const { return plan(env, measure, {}, nullptr); }
 
@@ -74,6 +80,9 @@ class Planner {
                       AcceptedLayouts* accepted) const;
   /// assign_layouts; on the processor images stay plain where they are measured to be faster so.
   void choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const;
+
+  /// Notes what its steps run with for choices().
+  void note_chosen(const Segment& s) const;
 
   Graph graph_;
   std::shared_ptr<Context> context_;

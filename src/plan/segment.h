@@ -92,6 +92,11 @@ struct ChosenKernel {
   bool on_host = false;  // runs on the processor although the plan is a GPU's
 };
 
+/// One that a model may choose instead.
+struct Finalist : ChosenKernel {
+  size_t candidate = 0;  // of the problem's offer
+};
+
 /// Product i of a JoinedMatMul is part i times this of its node, so that a product's own parts have numbers of their own behind it.
 constexpr int parts_a_product = 64;
 
@@ -106,6 +111,10 @@ struct Step : ChosenKernel {
   std::shared_ptr<const FusedTimes> fused;   // of a fused node that was compared with its parts, and of these parts
   int part = -1;                             // which of the parts that the node `id` runs as; -1: the node itself
   bool of_joined = false;                    // such a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
+
+  /// Until Planner::settle(): the kernels that the model is to choose among, the chosen one among them, in their fixed order. Where
+  /// it lies suits all of them.
+  std::vector<Finalist> finalists = {};
 
   int32_t workspace = -1;  // buffer, by place_buffers; -1: none
 };

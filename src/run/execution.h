@@ -17,6 +17,7 @@
 #include "run/late_kernels.h"
 #include "run/plan.h"
 #include "run/segment_state.h"
+#include "tune/in_model.h"
 
 namespace smelt::run {
 
@@ -61,6 +62,12 @@ class ExecutionImpl final : public Execution {
     std::string_view why_not;          // where they are 0
   };
   BothWays time_both_ways();
+  /// Microseconds of the bound inputs' recorded run with each of these lineups, in turn: `of_problem` has the steps of a problem.
+  /// Throws Error where a run is not one recording.
+  static constexpr int lineup_samples = 7, most_lineup_runs = 4;
+  static constexpr double lineup_sample_us = 500;
+  std::vector<double> time_lineups(std::span<const tune::Lineup> lineups, std::span<const std::vector<size_t>> of_problem,
+                                   bool early);
   /// What it planned, without what it keeps for runs; it is of no more use.
   std::vector<PlanImpl::Prepared> take_prepared();
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.

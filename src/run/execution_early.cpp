@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/error.h"
 #include "base/stop.h"
 #include "run/execution.h"
 
@@ -47,6 +48,37 @@ ExecutionImpl::BothWays ExecutionImpl::time_both_ways() {
       samples[early].push_back(time(early, runs));
     }
   return {median(samples[0]), median(samples[1]), {}};
+}
+
+std::vector<double> ExecutionImpl::time_lineups(std::span<const tune::Lineup> lineups,
+                                                std::span<const std::vector<size_t>> of_problem, bool early) {
+  if (!first_ || !has_to_wait().empty() || first_->ranges.size() != 1) fail("a run is not one recording");
+  SegmentState& state = *first_;
+  std::vector<plan::Step>& steps = state.segment.steps;
+  std::vector<std::unique_ptr<Recording>> recordings;
+  for (const tune::Lineup& lineup : lineups) {
+    check_stop();
+    for (size_t p = 0; p < of_problem.size(); ++p)
+      for (const size_t at : of_problem[p]) steps[at].kernel = steps[at].finalists.at(lineup[p]).kernel;
+    recordings.push_back(record_range(state, state.ranges.front(), early));
+  }
+  const auto time = [&](Recording& recording, int runs) {
+    const std::unique_ptr<Timestamps> timestamps = backend_.timestamps();
+    timestamps->record(stream_.get());
+    for (int i = 0; i < runs; ++i) recording.launch(stream_.get());
+    timestamps->record(stream_.get());
+    return static_cast<double>(timestamps->times()[1]) * 1e-3 / runs;
+  };
+  // What the first launch loads is loaded; of so many short samples, taken in turn, the median is that of a quiet moment.
+  double once = 1;
+  for (const auto& r : recordings) once = std::max(1.0, time(*r, 1));
+  const int runs = std::clamp(static_cast<int>(lineup_sample_us / once), 1, most_lineup_runs);
+  std::vector<std::vector<double>> us(recordings.size());
+  for (int i = 0; i < lineup_samples; ++i)
+    for (size_t k = 0; k < recordings.size(); ++k) us[k].push_back(time(*recordings[k], runs));
+  std::vector<double> medians;
+  for (std::vector<double>& all : us) medians.push_back(median(all));
+  return medians;
 }
 
 std::vector<PlanImpl::Prepared> ExecutionImpl::take_prepared() {

@@ -33,7 +33,9 @@ void ExecutionImpl::upload_externals(SegmentState& state) {
 namespace {
 
 bool reads(const plan::Step& step, size_t input) {
-  return step.inputs[input] != plan::absent && (!step.kernel || step.kernel->reads(input));
+  return step.inputs[input] != plan::absent &&
+         (!step.kernel || step.kernel->reads(input) ||
+          std::ranges::any_of(step.finalists, [&](const plan::Finalist& f) { return f.kernel->reads(input); }));
 }
 
 }  // namespace

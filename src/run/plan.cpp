@@ -19,6 +19,7 @@
 #include "plan/step_info.h"
 #include "run/early_launch.h"
 #include "run/execution.h"
+#include "run/in_model.h"
 
 namespace smelt::run {
 namespace {
@@ -136,6 +137,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   auto made = std::make_shared<PlanImpl>(std::move(graph), platform);
   clock.end("rewriting");
   made->prepare();
+  made->choose_in_model();
   made->choose_early_launch(made_on == made->device() ? early : std::nullopt);
   if (const std::string here = made->device(); !made_on.empty() && !has_kernels && made_on != here) {
     const int64_t measured = made->build_info().measured;
@@ -226,7 +228,7 @@ void PlanImpl::check_weights() const {
 
 void PlanImpl::prepare() {
   if (const auto shapes = planner_.fixed_shapes()) {
-    prepare(*shapes);
+    prepare(*shapes, plan::Measure::finalists);
     steps_ = plan::describe_steps(graph(), prepared_.front().segment->segment);
     return;
   }
@@ -234,12 +236,12 @@ void PlanImpl::prepare() {
     for (std::vector<Shape>& shapes : shapes_of(profile, inputs_)) prepare(std::move(shapes));
 }
 
-void PlanImpl::prepare(std::vector<Shape> shapes) const {
+void PlanImpl::prepare(std::vector<Shape> shapes, plan::Measure measure) const {
   if (std::ranges::find(prepared_, shapes, &Prepared::shapes) != prepared_.end()) return;
   if (deciding_.shapes)
     if (const auto made = decided(shapes)) return made->prepare(std::move(shapes));
   prepare_decided(shapes);
-  auto segment = std::make_unique<plan::PlannedSegment>(planner_.first(shapes, plan::Measure::yes));
+  auto segment = std::make_unique<plan::PlannedSegment>(planner_.first(shapes, measure));
   if (context().target.is_host) plan::check_arena(segment->segment);
   prepared_.push_back({std::move(shapes), std::move(segment)});
 }
@@ -285,6 +287,11 @@ std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {
 void PlanImpl::put_prepared(std::vector<Prepared> prepared) const {
   std::lock_guard lock(mutex_);
   prepared_ = std::move(prepared);
+}
+
+void PlanImpl::choose_in_model() {
+  if (run::choose_in_model(std::static_pointer_cast<PlanImpl>(shared_from_this())))
+    steps_ = plan::describe_steps(graph(), prepared_.front().segment->segment);
 }
 
 void PlanImpl::choose_early_launch(const std::optional<plan::EarlyLaunch>& carried) {

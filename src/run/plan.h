@@ -67,6 +67,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   void put_prepared(std::vector<Prepared> prepared) const;
   /// Whether its recordings let kernels begin early; asked for by --tactics, until choose_early_launch().
   const plan::EarlyLaunch& early_launch() const { return early_launch_; }
+  /// Gives the steps of what was prepared those of their finalists that the model is fastest with.
+  void choose_in_model();
   void choose_early_launch(const std::optional<plan::EarlyLaunch>& carried);
   /// Whether shapes that an Execution meets first may be measured.
   plan::Measure measures_new_shapes() const { return options().tune_new_shapes ? plan::Measure::yes : plan::Measure::no; }
@@ -96,7 +98,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
 
   /// A plan of a body of one of this graph's nodes; without `claims` nothing is known of its shapes.
   std::shared_ptr<const PlanImpl> plan_of_body(const Graph& body, const Node& node, bool claims) const;
-  void prepare(std::vector<Shape> shapes) const;
+  void prepare(std::vector<Shape> shapes, plan::Measure measure = plan::Measure::yes) const;
   /// The same in each form that values of inputs may decide.
   void prepare_decided(const std::vector<Shape>& shapes) const;
 };

@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
+#include "tune/in_model.h"
 
 namespace smelt::tune {
 namespace {
@@ -313,6 +314,8 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     }
   }
   if (!timed.empty()) choice.candidate = timed[winner_of(choice.timings)];
+  if (machine_.gpu && level_ >= 2 && !choice.out_of_time)
+    for (const size_t i : finalists(as_in_plans(choice.timings))) choice.finalists.push_back(timed[i]);
   const Timing* chosen = timing_of(choice.timings, offer.candidates[choice.candidate]);
   for (size_t i : allowed) {
     const auto& c = offer.candidates[i];

@@ -33,6 +33,9 @@ struct Choice {
   std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
   bool out_of_time = false;       // the time limit came before all candidates were measured: an estimate decided, or a part
   bool pinned = false;            // the plan names it
+  /// On a GPU, of levels 2 and 3: the candidates that a model is to choose among (tune/in_model.h), as indices, by their estimates;
+  /// empty where there are less than two.
+  std::vector<size_t> finalists = {};
 };
 
 /// What a problem is to run with, unmeasured.

@@ -257,6 +257,36 @@ TEST_F(Faults, a_build_compiles_for_the_stages_of_a_race_and_the_next_one_for_no
   alone_with_nvrtc([&](fake::Cuda&) { build(false); });
 }
 
+/// The made-up driver's runs take equally long, so that the order decides; the next build takes that from the cache.
+TEST_F(Faults, a_model_chooses_among_its_finalists_and_the_next_build_chooses_the_same_unmeasured) {
+  const auto build = [&](bool cold) {
+    alone_with_nvrtc([&](fake::Cuda& cuda) {
+      const auto plan = Plan::build(several_kernels(), on_gpu(2));
+      const int launches = cuda.calls["cuGraphLaunch"];
+      std::string said;
+      for (const StepInfo& s : plan->steps()) {
+        said += s.tactic + " " + s.config + "\n";
+        for (const TacticNote& n : s.others)
+          if (n.reason.find("a run of the model takes 0.0 µs longer") != n.reason.npos) said += "  " + n.config + "\n";
+      }
+      EXPECT_NE(said.find("\n  "), said.npos) << "no finalist in " << said;
+      EXPECT_EQ(Session(plan).run(input()).size(), 2u);
+      const std::vector<BuildStage> stages = plan->build_info().stages;
+      EXPECT_TRUE(std::ranges::any_of(stages, [](const BuildStage& s) { return s.name == "tuning in the model"; }));
+      if (cold) {
+        write_text(folder / "said", said);
+        // What was measured beside other work may be measured again.
+        write_text(folder / "launches", fmt::format("{}", plan->build_info().under_load == 0 ? launches : INT_MAX));
+      } else {
+        EXPECT_EQ(read_text(folder / "said"), said);
+        EXPECT_LT(launches, std::stoi(read_text(folder / "launches")) / 2);
+      }
+    });
+  };
+  build(true);
+  build(false);
+}
+
 TEST_F(Faults, clocks_that_are_held_down_while_tuning_are_said) {
   const auto build = [&](int level) {
     open_first("libnvidia-ml.so.1");

@@ -97,6 +97,8 @@ class Backend {
   virtual void upload(std::span<const Tensor> constants, int threads) { (void)constants, (void)threads; }
   /// A constant's bytes there; uploads it where that was not done.
   virtual const void* constant(const Tensor& t) = 0;
+  /// Gives the copies' memory back; no Execution of the plan may be there.
+  virtual void forget_constants() {}
   /// What was copied, in bytes.
   virtual int64_t constant_bytes() const = 0;
 

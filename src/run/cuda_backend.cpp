@@ -203,6 +203,11 @@ class CudaBackend final : public Backend {
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<const void*>(constants_.at({t.raw(), t.nbytes()}).address());
   }
+  void forget_constants() override {
+    const std::lock_guard lock(mutex_);
+    constants_.clear();
+    constant_bytes_ = 0;
+  }
   int64_t constant_bytes() const override { return constant_bytes_; }
 
   std::shared_ptr<void> stream() override {

@@ -40,10 +40,7 @@ bool reads(const plan::Step& step, size_t input) {
 
 }  // namespace
 
-void ExecutionImpl::upload_constants(SegmentState& state) {
-  if (backend_.is_host() || state.has_constants) return;
-  plan::StageClock clock(*plan_->context().stages);
-  const plan::Segment& s = state.segment;
+std::vector<Tensor> constants_read(const plan::Segment& s) {
   std::vector<Tensor> constants;
   for (const plan::Step& step : s.steps)
     for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -52,7 +49,13 @@ void ExecutionImpl::upload_constants(SegmentState& state) {
       if (b.kind == plan::BufferKind::arena) continue;
       if (const Tensor& constant = s.tensor(b.owner).constant; constant.valid()) constants.push_back(constant);
     }
-  backend_.upload(constants, plan_->context().tuner.machine().threads);
+  return constants;
+}
+
+void ExecutionImpl::upload_constants(SegmentState& state) {
+  if (backend_.is_host() || state.has_constants) return;
+  plan::StageClock clock(*plan_->context().stages);
+  backend_.upload(constants_read(state.segment), plan_->context().tuner.machine().threads);
   state.has_constants = true;
   clock.end("constants");
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ namespace smelt::run {
 namespace {
 
 /// Trials take so long, or so many runs of the model where that is longer.
-constexpr double budget_us = 3e6, budget_runs = 1500;
+constexpr double budget_us = 5e6, budget_runs = 1500;
 /// What making a recording takes, beside its runs.
-constexpr double recording_us = 2000, launch_us = 15;
+constexpr double recording_us = 200, launch_us = 3;
 
 /// A problem and the steps of a segment that are it.
 struct Group {
@@ -51,6 +52,13 @@ std::vector<Group> groups_of(const plan::Segment& s) {
     groups[at->second].finalists.us += alone_us(step);
   }
   return groups;
+}
+
+size_t distinct_constants(const std::vector<PlanImpl::Prepared>& prepared) {
+  std::set<const void*> at;
+  for (const PlanImpl::Prepared& p : prepared)
+    for (const Tensor& t : constants_read(p.segment->segment)) at.insert(t.raw());
+  return at.size();
 }
 
 std::string text_of(const plan::ChosenKernel& k) { return k.tactic + " " + k.config; }
@@ -83,12 +91,13 @@ tune::Timing timing(std::string way, std::string config, double us, size_t trial
 
 class Measuring {
  public:
-  Measuring(const std::shared_ptr<PlanImpl>& plan, std::span<const Shape> shapes, bool early)
-      : plan_(plan), execution_(plan), early_(early) {
+  Measuring(const std::shared_ptr<PlanImpl>& plan, bool early) : plan_(plan), execution_(plan), early_(early) {}
+  /// Binds random inputs of these shapes, and runs.
+  void begin(std::span<const Shape> shapes) {
     std::mt19937 random(1);
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < shapes.size(); ++i) {
-      Tensor& t = inputs.emplace_back(Tensor::zeros(plan->inputs()[i].type, shapes[i]));
+      Tensor& t = inputs.emplace_back(Tensor::zeros(plan_->inputs()[i].type, shapes[i]));
       const DType type = t.type();
       if (type == DType::f32 || type == DType::f16 || type == DType::bf16) tune::fill_random(t, type, random);
     }
@@ -120,8 +129,10 @@ class Measuring {
 std::vector<tune::Timing> measure(const std::shared_ptr<PlanImpl>& plan, std::span<const Shape> shapes,
                                   const std::vector<Group>& all, bool early) {
   std::vector<tune::Timing> timings;
-  Measuring measuring(plan, shapes, early);
+  Measuring measuring(plan, early);
+  const auto begin = std::chrono::steady_clock::now();
   try {
+    measuring.begin(shapes);
     const double once = measuring.once_us(), steps = static_cast<double>(plan->steps().size());
     const double budget = std::max(budget_us, budget_runs * once);
     const double runs = std::clamp<double>(ExecutionImpl::lineup_sample_us / once, 1, ExecutionImpl::most_lineup_runs);
@@ -149,6 +160,7 @@ std::vector<tune::Timing> measure(const std::shared_ptr<PlanImpl>& plan, std::sp
     timings.clear();
   }
   plan->put_prepared(measuring.take_prepared());
+  plan->context().tuner.spend(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return timings;
 }
 
@@ -192,7 +204,9 @@ bool choose_in_model(const std::shared_ptr<PlanImpl>& plan) {
       said.erase(groups[i].problem);
   }
   prepared = plan->take_prepared();
+  const size_t read = distinct_constants(prepared);
   for (PlanImpl::Prepared& p : prepared) plan->planner().settle(*p.segment, chosen, said);
+  if (distinct_constants(prepared) < read) plan->backend().forget_constants();
   plan->put_prepared(std::move(prepared));
   clock.end("tuning in the model");
   return true;

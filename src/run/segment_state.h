@@ -49,6 +49,9 @@ struct SegmentRecording {
   std::vector<std::unique_ptr<Recording>> ranges;  // null for those on the host
 };
 
+/// The constants that its kernels, finalists among them, read as they are; some more than once.
+std::vector<Tensor> constants_read(const plan::Segment& s);
+
 struct SegmentState : plan::PlannedSegment {
   explicit SegmentState(plan::PlannedSegment planned);
 

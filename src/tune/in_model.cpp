@@ -115,7 +115,9 @@ class ModelRace {
     for (size_t p = 0; p < problems_.size(); ++p) {
       const bool open = in_[p].size() > 1 && !decided_[p];
       result.undecided += open;
-      const size_t best = says ? fastest(p) : 0;
+      size_t best = 0;  // those that left the race among them
+      for (size_t c = 1; c < problems_[p].count && says; ++c)
+        if (fit_.us(p, c) < fit_.us(p, best)) best = c;
       result.chosen.push_back(says ? first_as_fast(p, open ? 2 : 0) : 0);
       std::vector<double>& us = result.us.emplace_back(problems_[p].count);
       double error = 0;
@@ -199,7 +201,9 @@ std::vector<size_t> finalists(std::span<const Timing> timings) {
   if (near.empty()) return {};
   const double longest = finalist_within * timings[near.front()].min + finalist_beyond_us;
   std::erase_if(near, [&](size_t i) { return timings[i].min > longest; });
-  near.resize(std::min(near.size(), most_finalists));
+  const size_t fastest = std::min(near.size(), fastest_finalists);
+  std::sort(near.begin() + static_cast<std::ptrdiff_t>(fastest), near.end());
+  near.resize(std::min(near.size(), fastest + first_finalists));
   std::ranges::sort(near);
   return near.size() < 2 ? std::vector<size_t>() : near;
 }
@@ -216,7 +220,7 @@ std::vector<size_t> worth_trials(std::span<const Finalists> problems, size_t tri
   size_t unknowns = 8, taken = 0;
   for (; taken < order.size(); ++taken) {
     unknowns += problems[order[taken]].count - 1;
-    if (2 * trials_an_unknown * unknowns > trials) break;
+    if ((trials_an_unknown + 1) * unknowns > trials) break;
   }
   order.resize(taken);
   return order;

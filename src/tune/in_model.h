@@ -14,9 +14,10 @@ namespace smelt::tune {
 /// What a candidate that is timed alone may take longer than the fastest, and still be the fastest in a model: kernels of 2 us differ
 /// there by 0.2 either way, those of 10 us by a tenth (bench/results/gpu-rebuilds-2026-11-28.txt).
 constexpr double finalist_within = 1.1, finalist_beyond_us = 0.3;
-constexpr size_t most_finalists = 4;
+constexpr size_t fastest_finalists = 2, first_finalists = 4;
 
-/// The timings, as indices in their order, of those that a model is to choose among; none where they are less than two.
+/// The timings, as indices in their order, of those that a model is to choose among: of all that are as near the fastest ones, and, so
+/// that another build has the same, the first in order; none where they are less than two.
 std::vector<size_t> finalists(std::span<const Timing> timings);
 
 /// A problem's candidates of which the model is to choose, in a fixed order: of those that take as long the first is chosen.

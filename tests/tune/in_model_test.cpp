@@ -20,7 +20,7 @@ struct MadeUpModel {
 
   MadeUpModel(size_t count, double each_us, double spread, uint32_t seed) : random(seed) {
     std::mt19937 made(seed / 1000 + 1);
-    std::uniform_int_distribution<size_t> several(2, most_finalists);
+    std::uniform_int_distribution<size_t> several(2, fastest_finalists + first_finalists);
     std::exponential_distribution<double> above(1 / spread);
     for (size_t p = 0; p < count; ++p) {
       std::vector<double>& of = us.emplace_back();
@@ -65,10 +65,12 @@ TEST(InModel, what_is_faster_in_the_model_is_chosen) {
 }
 
 TEST(InModel, of_equal_ones_the_first_in_order_is_chosen) {
-  for (uint32_t seed = 1; seed <= 50; ++seed) {
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
     MadeUpModel m(20, 5, 1, seed);
     for (auto& of : m.us) std::ranges::fill(of, 5.0);
-    EXPECT_THAT(m.race().chosen, testing::Each(0u)) << seed;
+    const Final f = m.race();
+    EXPECT_THAT(f.chosen, testing::Each(0u)) << seed;
+    for (const std::vector<double>& us : f.us) EXPECT_EQ(*std::ranges::min_element(us), 0);  // what is slower than the fastest
   }
 }
 
@@ -77,7 +79,7 @@ TEST(InModel, two_builds_choose_the_same_for_nearly_all_problems_and_lose_little
   for (const double spread : {0.02, 0.05, 0.1}) {
     size_t otherwise = 0, problems = 0;
     double lost = 0;
-    constexpr uint32_t models = 6;
+    constexpr uint32_t models = 3;
     for (uint32_t i = 1; i <= models; ++i) {
       MadeUpModel one(40, 4, spread, i * 1000), other(40, 4, spread, i * 1000 + 1);
       const Final a = one.race(), b = other.race();
@@ -101,20 +103,21 @@ TEST(InModel, where_the_time_is_up_at_once_nothing_changes) {
   EXPECT_EQ(f.undecided, 10u);
 }
 
-TEST(InModel, finalists_are_the_nearest_in_their_order) {
+TEST(InModel, finalists_are_the_fastest_and_the_first_in_order_of_those_that_are_near) {
   std::vector<Timing> timings;
-  for (const double us : {30.0, 10.5, 10.0, 12.0, 11.0, 10.9, 10.2}) timings.push_back({.tactic = "t", .min = us, .samples = 3});
-  EXPECT_EQ(finalists(timings), (std::vector<size_t>{1, 2, 5, 6}));
+  for (const double us : {30.0, 11.2, 11.1, 11.0, 12.0, 10.9, 10.8, 10.2, 10.0})
+    timings.push_back({.tactic = "t", .min = us, .samples = 3});
+  EXPECT_EQ(finalists(timings), (std::vector<size_t>{1, 2, 3, 5, 7, 8}));
   EXPECT_EQ(finalists(std::span(timings).first(1)), std::vector<size_t>());
-  timings.resize(3);
-  timings[1].samples = 0;
+  timings.resize(2);
+  timings[0].samples = 0;
   EXPECT_EQ(finalists(timings), std::vector<size_t>());
 }
 
 TEST(InModel, few_trials_are_for_what_takes_longest) {
   const std::vector<Finalists> problems{{3, 5}, {2, 50}, {1, 500}, {4, 20}};
   EXPECT_EQ(worth_trials(problems, 1000), (std::vector<size_t>{1, 3, 0}));
-  EXPECT_EQ(worth_trials(problems, 36), (std::vector<size_t>{1}));
+  EXPECT_EQ(worth_trials(problems, 30), (std::vector<size_t>{1}));
   EXPECT_TRUE(worth_trials(problems, 0).empty());
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr double most_repeats = 200, most_repeats_apart = 8;  // of a sample's runs, timed together or each for itself
 constexpr size_t fewest_samples = 3;                          // that say something
 constexpr double most_of_expected = 1.5;                      // beside other work the rest is left to a later build
-constexpr double close_race = 1.2, most_of_close = 2.25;        // but for those that may be the fastest: they get so much
+constexpr double close_race = 1.2, most_of_close = 2.25;      // but for those that may be the fastest: they get so much
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.

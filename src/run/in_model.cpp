@@ -22,8 +22,8 @@
 namespace smelt::run {
 namespace {
 
-/// Trials take so long, or so many runs of the model where that is longer.
-constexpr double budget_us = 5e6, budget_runs = 1500;
+/// Trials take so long, or so many runs of the model where that is longer, but no longer than the last.
+constexpr double budget_us = 5e6, budget_runs = 1500, most_budget_us = 15e6;
 /// What making a recording takes, beside its runs.
 constexpr double recording_us = 200, launch_us = 3;
 
@@ -134,7 +134,7 @@ std::vector<tune::Timing> measure(const std::shared_ptr<PlanImpl>& plan, std::sp
   try {
     measuring.begin(shapes);
     const double once = measuring.once_us(), steps = static_cast<double>(plan->steps().size());
-    const double budget = std::max(budget_us, budget_runs * once);
+    const double budget = std::clamp(budget_runs * once, budget_us, most_budget_us);
     const double runs = std::clamp<double>(ExecutionImpl::lineup_sample_us / once, 1, ExecutionImpl::most_lineup_runs);
     const double trial = recording_us + steps * launch_us + once * (1 + ExecutionImpl::lineup_samples * runs);
     std::vector<tune::Finalists> finalists;

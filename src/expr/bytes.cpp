@@ -141,10 +141,10 @@ std::optional<OfBytes> search(const Program& p, Ref last) {
   if (!exact) return {};
   const Part part(p, last);
   if (!part.made()) return {};
-  const LessWhole a = *less_whole(p, at(p, exact->a));
-  const LessWhole b = exact->b < 0 ? a : *less_whole(p, at(p, exact->b));
-  const LessWhole less[] = {a, b};
-  const int place[] = {part.place(a.byte), part.place(b.byte)};
+  const auto a = less_whole(p, at(p, exact->a)), b = exact->b < 0 ? a : less_whole(p, at(p, exact->b));
+  if (!a || !b) return {};
+  const LessWhole less[] = {*a, *b};
+  const int place[] = {part.place(a->byte), part.place(b->byte)};
 
   const int64_t count = part.program().input_count() == 1 ? 256 : pairs;
   std::vector<uint8_t> first(static_cast<size_t>(count)), second(first.size()), expected(first.size());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 #include <span>
@@ -13,24 +12,18 @@
 #include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "base/stop.h"
 #include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
+#include "plan/finalists.h"
+#include "plan/known_choices.h"
+#include "plan/pending_step.h"
 #include "plan/prepare_candidates.h"
 #include "plan/tuning_progress.h"
 #include "tune/gpu_trial.h"
 
 namespace smelt::plan {
 namespace {
-
-/// by_threads() whose threads count what they allocate where the calling one does.
-template <class F> void by_counted_threads(int threads, size_t count, F&& f) {
-  by_threads(threads, count, [&f, account = memory_account()](size_t i) {
-    const MemoryScope scope(account);
-    f(i);
-  });
-}
 
 /// Whether the step gets a kernel of the processor's, the one with the lowest estimate, after the GPU's offer failed with `e`.
 bool falls_back(Step& step, const ops::BoundNode& node, const Context& context, const Error& e) {
@@ -45,16 +38,6 @@ bool falls_back(Step& step, const ops::BoundNode& node, const Context& context, 
   step.on_host = true;
   return true;
 }
-
-/// A step whose kernel is still to be chosen.
-struct PendingStep {
-  Step* step;
-  ops::BoundNode node;
-  ops::Offer offer;
-  std::string bucket;
-  std::optional<tune::PinnedChoice> similar;  // what the bucket has
-  StepForm form;
-};
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best are chosen.
 class Refusals {
@@ -211,101 +194,6 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
-/// The step runs with that candidate.
-void take(PendingStep& p, const ops::Offer& offer, tune::Choice choice) {
-  const ops::Candidate& chosen = offer.candidates[choice.candidate];
-  Step& step = *p.step;
-  step.kernel = chosen.prepare();
-  step.problem = offer.problem;
-  step.tactic = chosen.tactic;
-  step.config = chosen.config;
-  step.choice = std::make_shared<const tune::Choice>(std::move(choice));
-}
-
-/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it; with
-/// AVX-512, where a library's code is up to a third faster, than five (bench/results/cpu-tiles-2026-11-26.txt).
-bool is_short(const ops::Candidate& c) {
-  static const double most_us = __builtin_cpu_supports("avx512f") ? 500 : 1500;
-  return c.tactic != "reference" && c.estimate_us <= most_us;
-}
-
-/// Gives the step a kernel that is ready at once where that is short. False where it is not.
-bool take_ready(PendingStep& p, tune::Tuner& tuner) {
-  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
-  if (std::ranges::none_of(offer.candidates, [&](const auto& c) { return is_short(c) && tuner.allows(c.tactic); })) return false;
-  auto choice = tuner.choose(p.node, offer, {}, false);
-  if (offer.candidates[choice.candidate].tactic == "reference") return false;
-  take(p, offer, std::move(choice));
-  return true;
-}
-
-/// Gives the step the candidate that was chosen for similar extents. False where it is not offered, or `only_short` and it is not.
-bool take_like(PendingStep& p, tune::Tuner& tuner, const ops::ChosenTactic& like, bool only_short) {
-  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {&like});
-  auto choice = tuner.take(offer, like);
-  if (!choice || (only_short && !is_short(offer.candidates[choice->candidate]))) return false;
-  take(p, offer, *std::move(choice));
-  return true;
-}
-
-/// What the plan names for the step's problem.
-std::optional<ops::ChosenTactic> named_choice(const PendingStep& p, tune::Tuner& tuner) {
-  if (!tuner.has_pinned()) return std::nullopt;
-  static const ops::ChosenTactic none;  // for the problem's name alone
-  return tuner.pinned_for(ops::offer(p.node, tuner.machine(), {&none}).problem);
-}
-
-/// Gives the step a kernel that is ready at once, as for similar extents where that was chosen so. False where there is none, or
-/// where the choice for similar extents is better founded.
-bool take_at_once(PendingStep& p, tune::Tuner& tuner, const std::optional<SimilarChoice>& nearest) {
-  if (nearest && (nearest->same_extents || nearest->by == ChosenBy::measurement)) return false;
-  const bool was_ready = nearest && nearest->by == ChosenBy::readiness;
-  if (was_ready && take_like(p, tuner, nearest->chosen, true)) return true;
-  return (!nearest || was_ready || ops::generates_code(nearest->chosen.tactic)) && take_ready(p, tuner);
-}
-
-/// Gives the step a kernel without a search: what the plan names for its problem, or, where `similar` is given, one that is ready at
-/// once or the choice for similar extents. False where there is none that runs it.
-bool take_known(PendingStep& p, tune::Tuner& tuner, SimilarChoices* similar) {
-  try {
-    std::optional<ops::ChosenTactic> like = named_choice(p, tuner);
-    if (!like && similar) {
-      const auto nearest = similar->nearest(p.form);
-      if (take_at_once(p, tuner, nearest)) {
-        similar->keep(std::move(p.form), {p.step->tactic, p.step->config}, ChosenBy::readiness);
-        return true;
-      }
-      if (nearest && (nearest->same_extents || nearest->by != ChosenBy::readiness)) like = nearest->chosen;
-    }
-    return like && take_like(p, tuner, *like, false);
-  } catch (const Error&) {  // the search says why
-    return false;
-  }
-}
-
-/// take_known for all of them, by so many threads; those that are left have to choose. What a plan names is kept for other extents.
-void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarChoices& similar, int threads, bool may_measure) {
-  std::vector<char> taken(pending.size());
-  std::vector<std::exception_ptr> failed(pending.size());
-  by_counted_threads(threads, pending.size(), [&](size_t i) {
-    try {
-      taken[i] = take_known(pending[i], tuner, may_measure ? nullptr : &similar) ? 1 : 0;
-    } catch (...) {
-      failed[i] = std::current_exception();
-    }
-  });
-  std::vector<PendingStep> left;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    if (failed[i]) std::rethrow_exception(failed[i]);
-    const Step& step = *pending[i].step;
-    if (!taken[i])
-      left.push_back(std::move(pending[i]));
-    else if (step.choice->pinned)
-      similar.keep(std::move(pending[i].form), {step.tactic, step.config}, ChosenBy::measurement);
-  }
-  pending = std::move(left);
-}
-
 /// Throws Error for a result that a GPU has no room for, before kernels are offered, which may make lists as long as one.
 void check_room(const ops::BoundNode& node, const Context& context) {
   const int64_t room = room_on_gpu(context);
@@ -350,66 +238,7 @@ void find_candidates(const Segment& s, std::vector<PendingStep>& pending, Contex
   });
 }
 
-/// Prepares the finalists of the tuner's choices, by so many threads. A problem's are those that all of its steps can have; of a
-/// problem with less than two, or beyond what `held` says of memory, there are none.
-void add_finalists(std::vector<PendingStep>& pending, int threads, const HeldKernels& held) {
-  std::vector<std::pair<PendingStep*, size_t>> wanted;  // and which of its finalists
-  for (PendingStep& p : pending) {
-    const tune::Choice* choice = p.step->choice.get();
-    if (!choice || p.step->on_host) continue;
-    for (size_t i = 0; i < choice->finalists.size(); ++i) {
-      Finalist& f = p.step->finalists.emplace_back();
-      f.problem = p.step->problem, f.candidate = choice->finalists[i];
-      f.tactic = p.offer.candidates[f.candidate].tactic, f.config = p.offer.candidates[f.candidate].config;
-      if (f.candidate == choice->candidate)
-        f.kernel = p.step->kernel;
-      else
-        wanted.emplace_back(&p, i);
-    }
-  }
-  by_counted_threads(threads, wanted.size(), [&](size_t i) {
-    const auto& [p, at] = wanted[i];
-    if (!held.has_room()) return;
-    Finalist& f = p->step->finalists[at];
-    try {
-      f.kernel = p->offer.candidates[f.candidate].prepare();
-    } catch (const Error& e) {
-      info("{}: {} {} is no finalist: {}", f.problem, f.tactic, f.config, e.what());
-    }
-  });
-  std::map<std::string, std::set<size_t>> lacking;
-  for (const PendingStep& p : pending)
-    for (const Finalist& f : p.step->finalists)
-      if (!f.kernel) lacking[f.problem].insert(f.candidate);
-  for (PendingStep& p : pending) {
-    std::erase_if(p.step->finalists, [&](const Finalist& f) {
-      const auto at = lacking.find(f.problem);
-      return at != lacking.end() && at->second.contains(f.candidate);
-    });
-    if (p.step->finalists.size() < 2) p.step->finalists.clear();
-  }
-}
-
 }  // namespace
-
-void take_finalist(Step& step, size_t finalist, std::span<const std::string> said) {
-  const Finalist& taken = step.finalists.at(finalist);
-  auto choice = std::make_shared<tune::Choice>(*step.choice);
-  std::erase_if(choice->others, [&](const tune::NotChosen& n) {
-    return std::ranges::any_of(step.finalists, [&](const Finalist& f) { return f.tactic == n.tactic && f.config == n.config; });
-  });
-  for (size_t i = 0; i < step.finalists.size(); ++i) {
-    const Finalist& f = step.finalists[i];
-    if (i == finalist) continue;
-    const auto t = std::ranges::find_if(choice->timings,
-                                        [&](const tune::Timing& t) { return t.tactic == f.tactic && t.config == f.config; });
-    choice->others.push_back(
-        {f.tactic, f.config, i < said.size() ? said[i] : "the model chose another", "", t == choice->timings.end() ? 0 : t->min});
-  }
-  choice->candidate = taken.candidate;
-  step.tactic = taken.tactic, step.config = taken.config, step.kernel = taken.kernel;
-  step.choice = std::move(choice);
-}
 
 void keep_choice(const Segment& s, const Step& step, BucketChoices& buckets, SimilarChoices& similar) {
   buckets.keep(bucket_of(s, step), {step.tactic, step.config});
@@ -492,7 +321,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
     clock.end("kernels");
   }
   if (measure == Measure::finalists && !context.target.is_host) {
-    add_finalists(pending, cores, held);
+    add_finalists(pending, cores, [&] { return held.has_room(); });
     clock.end("kernels");
   }
   for (PendingStep& p : pending) {

@@ -1,10 +1,7 @@
 // From a segment's steps to kernels: offers, the tuner's choice, preparation.
 #pragma once
 
-#include <span>
-#include <string>
 #include "plan/buckets.h"
-
 #include "plan/context.h"
 #include "plan/kernel_reuse.h"
 #include "plan/segment.h"
@@ -15,13 +12,11 @@ namespace smelt::plan {
 /// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. Options::progress is told after
 /// each distinct problem. Steps that `reusable` has take its kernels. A step of sizes in a bucket that `buckets` knows is not
 /// measured again; what is measured is kept there. At Measure::no nothing is measured: a step takes the choice that
-/// `similar` has for the nearest extents, without a search, or what the tuner knows or estimates. Choices are kept there. On a GPU, steps that none of its tactics runs get a kernel of the processor's
-/// where Options::allow_fallback is set; otherwise that is an error (unsupported). After find_alignments.
+/// `similar` has for the nearest extents, without a search, or what the tuner knows or estimates. Choices are kept there. On a GPU, steps
+/// that none of its tactics runs get a kernel of the processor's where Options::allow_fallback is set; otherwise that is an error
+/// (unsupported). After find_alignments.
 void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, SimilarChoices& similar,
                     const ReusableKernels& reusable, Measure measure);
-
-/// The step runs with that finalist from now on. `said`: of each finalist, why it was not chosen.
-void take_finalist(Step& step, size_t finalist, std::span<const std::string> said);
 
 /// Keeps what the step runs with, by measurement, for its bucket and for other extents.
 void keep_choice(const Segment& s, const Step& step, BucketChoices& buckets, SimilarChoices& similar);

@@ -4,6 +4,7 @@
 #include "ops/cpu/parallel.h"
 #include "plan/buffers.h"
 #include "plan/concat_kernels.h"
+#include "plan/finalists.h"
 #include "plan/kernel_choice.h"
 #include "plan/layouts.h"
 #include "plan/strided_views.h"

@@ -26,10 +26,16 @@ inline Options quick() {
   return o;
 }
 
-/// Plans for a GPU that need not be there.
-inline Options for_arch(const std::string& arch) {
+/// The same with every rewrite.
+inline Options rewriting() {
   Options o = quick();
   o.skip.clear();
+  return o;
+}
+
+/// Plans for a GPU that need not be there.
+inline Options for_arch(const std::string& arch) {
+  Options o = rewriting();
   o.arch = arch;
   return o;
 }

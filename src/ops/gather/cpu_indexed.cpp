@@ -18,6 +18,33 @@ template <class T, class I> bool gather_run(T* y, const T* from, const I* index,
   return !wrong;
 }
 
+/// `rows` runs of n elements, whose data begin `row_step` apart: loops of a known length, one after the other.
+template <int64_t n, class T, class I>
+bool gather_short_runs(T* y, const T* from, const I* index, int64_t rows, int64_t row_step, const IndexedElements& at) {
+  bool wrong = false;
+  for (int64_t r = 0; r < rows; ++r, y += n, index += n, from += row_step)
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < n; ++i) y[i] = from[i * at.run_step + place_of(index[i], at.extent, wrong) * at.step];
+  return !wrong;
+}
+
+template <class T, class I>
+bool gather_runs(T* y, const T* from, const I* index, int64_t rows, int64_t row_step, const IndexedElements& at) {
+  switch (at.run) {
+    case 1: return gather_short_runs<1>(y, from, index, rows, row_step, at);
+    case 2: return gather_short_runs<2>(y, from, index, rows, row_step, at);
+    case 3: return gather_short_runs<3>(y, from, index, rows, row_step, at);
+    case 4: return gather_short_runs<4>(y, from, index, rows, row_step, at);
+    case 5: return gather_short_runs<5>(y, from, index, rows, row_step, at);
+    case 6: return gather_short_runs<6>(y, from, index, rows, row_step, at);
+    case 7: return gather_short_runs<7>(y, from, index, rows, row_step, at);
+    case 8: return gather_short_runs<8>(y, from, index, rows, row_step, at);
+  }
+  bool right = true;
+  for (int64_t r = 0; r < rows; ++r) right &= gather_run(y + r * at.run, from + r * row_step, index + r * at.run, at.run, at);
+  return right;
+}
+
 class GatherElementsKernel final : public Kernel {
  public:
   GatherElementsKernel(const BoundNode& b, int threads)
@@ -30,10 +57,17 @@ class GatherElementsKernel final : public Kernel {
       with_indices(b.inputs[1], at_.wide, [&]<class I>(const I* index) {
         parallel(threads_, at_.rows() * at_.run, 64, [&](int64_t begin, int64_t end, int) {
           while (begin < end) {
-            const int64_t row = begin / at_.run, i = begin % at_.run, n = std::min(at_.run - i, end - begin);
+            const int64_t row = begin / at_.run, i = begin % at_.run;
+            // Whole runs up to the end of the axis around them, or part of one.
+            const int64_t around = at_.outer.empty() ? 1 : at_.outer.back(),
+                          step = at_.outer.empty() ? 0 : at_.outer_steps.back();
+            const int64_t rows = i > 0 ? 0 : std::min(around - row % around, (end - begin) / at_.run);
+            const int64_t n = rows > 0 ? rows * at_.run : std::min(at_.run - i, end - begin);
             const T* from = static_cast<const T*>(b.inputs[0]) + at_.offset(row) + i * at_.run_step;
-            if (!gather_run(static_cast<T*>(b.outputs[0]) + begin, from, index + begin, n, at_))
-              for (int64_t k = begin; k < begin + n; ++k) indices.at(k, at_.extent);
+            T* to = static_cast<T*>(b.outputs[0]) + begin;
+            const bool right =
+                rows > 0 ? gather_runs(to, from, index + begin, rows, step, at_) : gather_run(to, from, index + begin, n, at_);
+            for (int64_t k = begin; k < begin + n && !right; ++k) indices.at(k, at_.extent);
             begin += n;
           }
         });

@@ -76,7 +76,17 @@ struct IndexedElements {
     Shape steps = strides(data);
     extent = data[a], step = steps[a];
     steps[a] = 0;
-    outer = indices.shape, outer_steps = steps;
+    // Axes of one place are none, and axes that lie in the data as they do in the indices are one.
+    for (size_t d = 0; d < steps.size(); ++d) {
+      const int64_t count = indices.shape[d];
+      if (count == 1) continue;
+      if (!outer.empty() && outer_steps.back() == steps[d] * count) {
+        outer.back() *= count, outer_steps.back() = steps[d];
+      } else {
+        outer.push_back(count), outer_steps.push_back(steps[d]);
+      }
+    }
+    if (outer.empty()) return;
     run = outer.back(), run_step = outer_steps.back();
     outer.pop_back(), outer_steps.pop_back();
   }

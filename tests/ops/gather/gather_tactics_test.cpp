@@ -70,6 +70,35 @@ TEST(GatherTactics, take_elements_of_long_lines_and_single_ones) {
         }
 }
 
+TEST(GatherTactics, take_elements_of_axes_of_few_places) {
+  for (DType type : types)
+    for (DType index : {DType::i32, DType::i64})
+      for (int64_t few = 1; few <= 10; ++few)
+        for (const auto& [data, at] :
+             {std::pair(Shape{301, few}, Shape{301, few}), std::pair(Shape{33, few, 9}, Shape{33, few, 9}),
+              std::pair(Shape{21, 4, few}, Shape{19, 3, few}), std::pair(Shape{9, few, 1, 8}, Shape{9, few, 1, 3}),
+              std::pair(Shape{few, 70}, Shape{few, 69}), std::pair(Shape{5, few, 6, 7}, Shape{5, 1, 6, 7})})
+          for (int64_t axis = 0; axis < std::ssize(data); ++axis) {
+            const double least = static_cast<double>(data[static_cast<size_t>(axis)]) - 0.1;
+            agrees(trial("GatherElements", random_tensor(type, data, 1, 0, 99), indices(index, at, -least, least),
+                         {{"axis", axis}}));
+          }
+}
+
+TEST(ScatterTactics, axes_that_lie_as_the_indices_do_are_one) {
+  for (const auto& [data, at] : {std::pair(Shape{5, 4, 6, 7}, Shape{5, 4, 6, 7}), std::pair(Shape{5, 4, 6, 7}, Shape{5, 1, 6, 7}),
+                                 std::pair(Shape{5, 4, 1, 9}, Shape{3, 4, 1, 9}), std::pair(Shape{30, 3}, Shape{30, 1})})
+    for (const int threads : {1, 3})
+      for (int64_t axis = 0; axis < std::ssize(data); ++axis) {
+        const double least = static_cast<double>(data[static_cast<size_t>(axis)]) - 0.1;
+        Trial t = trial("ScatterElements", random_tensor(DType::f32, data, 1, 0, 2), indices(DType::i64, at, -least, least),
+                        {{"axis", axis}, {"reduction", std::string("add")}});
+        t.add(random_tensor(DType::f32, at, 4, 0, 2), false);
+        t.result(DType::f32, data);
+        EXPECT_THAT(check(t, 1e-6, threads), ElementsAre("cpu")) << to_string(at) << axis;
+      }
+}
+
 TEST(ScatterTactics, many_updates_meet_in_their_order_whatever_the_threads) {
   for (const char* how : {"none", "add", "mul", "max", "min"})
     for (DType type : {DType::f32, DType::f16, DType::f64, DType::i64, DType::i8, DType::u16}) {

@@ -50,6 +50,9 @@ void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16
 void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows
 void offer_int8_onednn(const Request& r, Offer& offer);     // "onednn": exact sums where the CPU has them
 
+/// "cpu": ConvInteger's kernels and a sweep, for what all of those refuse: cpu_int8_sums.cpp.
+void offer_int8_sums(const Request& r, Offer& offer);
+
 /// Of 8-bit integers: all of them, in the order in which they are offered.
 inline constexpr void (*int8_cpu_tactics[])(const Request& r, Offer& offer) = {offer_int8_depthwise, offer_int8_indirect,
                                                                                offer_int8_winograd, offer_int8_onednn};

@@ -309,6 +309,41 @@ TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
   }
 }
 
+TEST(QuantizedConv, over_three_axes_has_the_kernels_of_integers) {
+  const std::vector<Case> cases = {
+      {{2, 17, 5, 6, 7}, {17, 1, 3, 3, 3}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 17},
+      {{1, 6, 7, 9, 8}, {8, 3, 2, 3, 1}, {0, 1, 0, 1, 0, 0}, {2, 1, 3}, {1, 2, 1}, 2},
+      {{1, 5, 3, 4, 4}, {9, 5, 1, 1, 1}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 1},
+      {{1, 3, 6, 10, 11}, {4, 3, 3, 3, 3}, {1, 1, 1, 1, 1, 1}, {2, 2, 2}, {1, 1, 1}, 1},
+  };
+  for (size_t i = 0; i < cases.size(); ++i)
+    for (const DType type : {DType::u8, DType::i8})
+      for (const bool bias : {false, true}) {
+        Case c = cases[i];
+        c.x_type = c.y_type = type, c.bias = bias, c.per_channel = bias;
+        Trial t = quantized_trial(c, Layout::plain);
+        t.bound.outputs[0].layout = Layout::plain;
+        EXPECT_THAT(check(t, 0, 3), testing::Not(testing::IsEmpty())) << i << " is left to loops of one pixel after the other";
+      }
+  // A program with a residual behind the sums.
+  Trial t;
+  t.node.op = "QLinearConv";
+  t.node.domain = smelt_domain;
+  t.node.attrs["pads"] = std::vector<int64_t>{1, 1, 1, 1, 1, 1};
+  t.node.attrs["group"] = int64_t{8};
+  t.node.program = expr::Program::parse("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }");
+  t.add(random_bytes(DType::u8, {2, 8, 5, 6, 7}, 1), false);
+  t.add(random_bytes(DType::i8, {8, 1, 3, 3, 3}, 2), true);
+  t.add(random_tensor(DType::i32, {8}, 4, -9000, 9000), true);
+  t.add(Tensor::scalar(0.02f), true);
+  t.add(Tensor::scalar<uint8_t>(99), true);
+  t.add(random_tensor(DType::f32, {8}, 3, 0.001, 0.003), true);
+  t.add(Tensor::zeros(DType::i8, {8}), true);
+  t.add(random_tensor(DType::f32, {2, 8, 5, 6, 7}, 5), false);
+  t.result(DType::f32, {2, 8, 5, 6, 7});
+  EXPECT_THAT(check(t, 1e-6), testing::Not(testing::IsEmpty()));
+}
+
 TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
   Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
   t.bound.outputs[0].layout = Layout::plain;

@@ -24,11 +24,12 @@ std::optional<Refusal> rejects_int8(const Product& p, bool wraps = false);
 
 void offer_int8_indirect(const Product& q, int threads, Offer& offer);         // "avx2": exact, 16-bit pairs
 void offer_int8_packed_in_run(const Product& q, int threads, Offer& offer);    // "avx2": of a computed right operand
+void offer_int8_shallow(const Product& q, int threads, Offer& offer);          // "avx2": of little depth, packed or not
 void offer_int8_onednn(const Product& q, int threads, Offer& offer);           // "onednn": exact sums where the CPU has them
 void offer_int8_onednn_computed(const Product& q, int threads, Offer& offer);  // "onednn": of a computed right operand
 
 /// Of 8-bit integers: all of them, in the order in which they are offered.
 inline constexpr void (*int8_cpu_tactics[])(const Product& q, int threads, Offer& offer) = {
-    offer_int8_indirect, offer_int8_packed_in_run, offer_int8_onednn, offer_int8_onednn_computed};
+    offer_int8_indirect, offer_int8_packed_in_run, offer_int8_shallow, offer_int8_onednn, offer_int8_onednn_computed};
 
 }  // namespace smelt::ops::matmul

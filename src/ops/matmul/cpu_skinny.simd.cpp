@@ -1,5 +1,6 @@
 #include "expr/simd/math.h"
 #include "expr/simd/reduce.h"
+#include "expr/simd/transpose.h"
 #include "ops/matmul/simd/skinny.h"
 
 namespace smelt::SMELT_ISA {
@@ -37,8 +38,37 @@ template <class H, int rows> void across_rows(const H* b, int64_t b_step, int64_
   for (; i < k; ++i) add_rows<H, rows, 1>(b + i * b_step, b_step, columns, a + i, a_step, y, y_step);
 }
 
+/// Of rows of b that are short: a register's sums lie in lanes, and as many rows as there are lanes are turned instead, so that each column has
+/// a lane. The last columns are those of the last whole register once more.
+template <class H, int rows> void along_short_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a,
+                                                   int64_t a_step, float* y, int64_t y_step) {
+  for (int64_t j = 0; j < columns; j = j + lanes < columns && j + 2 * lanes > columns ? columns - lanes : j + lanes) {
+    F32 sums[rows];
+    SMELT_UNROLL
+    for (int m = 0; m < rows; ++m) sums[m] = splat(0.0f);
+    for_registers(k, [&](int64_t at, int64_t count) {
+      F32 turned[lanes];
+      SMELT_UNROLL
+      for (int64_t r = 0; r < lanes; ++r) turned[r] = get(b + (j + r) * b_step + at, count);
+      transpose(turned);
+      if (count == lanes) {
+        SMELT_UNROLL
+        for (int64_t i = 0; i < lanes; ++i)
+          for (int m = 0; m < rows; ++m) sums[m] = fma(splat(a[m * a_step + at + i]), turned[i], sums[m]);
+      } else {
+        for (int64_t i = 0; i < count; ++i)
+          for (int m = 0; m < rows; ++m) sums[m] = fma(splat(a[m * a_step + at + i]), turned[i], sums[m]);
+      }
+    });
+    SMELT_UNROLL
+    for (int m = 0; m < rows; ++m) store(y + m * y_step + j, sums[m]);
+  }
+}
+
 template <class H, int rows> void along_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a,
                                              int64_t a_step, float* y, int64_t y_step) {
+  constexpr int64_t short_row = 16 * rows;  // elements: beyond, to turn them takes longer than to add lanes
+  if (k <= short_row && columns >= lanes) return along_short_rows<H, rows>(b, b_step, k, columns, a, a_step, y, y_step);
   constexpr int chains = rows == 1 ? 4 : 2;  // sums of one row, so that additions do not wait for each other
   for (int64_t j = 0; j < columns; ++j) {
     const H* row = b + j * b_step;

@@ -1,7 +1,5 @@
 // DeformConv over channels-last images: the sampled pixels of some output pixels at a time become rows in a thread's memory, each a
 // window's channels, and are multiplied as in cpu_indirect.cpp. A sample is a weighted sum of up to four pixels' channels.
-#include <cmath>
-
 #include "expr/simd/isa.h"
 #include "ops/conv/deform.h"
 #include "ops/conv/offer.h"
@@ -104,27 +102,29 @@ class DeformKernel final : public Kernel {
     const auto at = [&](const Shape& steps, int64_t channel) {
       return n * steps[0] + channel * steps[1] + place[0] * steps[2] + place[1] * steps[3];
     };
-    double low[2], part[2];
+    Corners c;
+    int64_t low[2];
+    double part[2];
     for (int64_t a : {0, 1}) {
       const int64_t step = a == 0 ? tap / p_.window.kernel[1] : tap % p_.window.kernel[1];
       const auto axis = static_cast<size_t>(a);
       const double where =
           static_cast<double>(place[a] * p_.window.stride[axis] + step * p_.window.dilation[axis] - p_.window.pad_begin[axis]) +
           static_cast<double>(static_cast<const float*>(b.inputs[deform_offset])[at(offset_steps_, 2 * row + a)]);
-      low[a] = std::floor(where), part[a] = where - low[a];
+      // No pixel is within one of it; a place that is no number is outside too.
+      if (!(where > -1 && where < static_cast<double>(p_.in[axis]))) return c;
+      low[a] = static_cast<int64_t>(where);
+      if (static_cast<double>(low[a]) > where) --low[a];  // the library's floor is a call
+      part[a] = where - static_cast<double>(low[a]);
     }
     const double scale =
         has_mask_ ? static_cast<double>(static_cast<const float*>(b.inputs[deform_mask])[at(mask_steps_, row)]) : 1;
-    Corners c;
+    const float* image = static_cast<const float*>(b.inputs[deform_x]) + n * x_steps_[0];
     for (int corner = 0; corner < 4; ++corner) {
-      const double y = low[0] + corner / 2, x = low[1] + corner % 2;
+      const int64_t y = low[0] + corner / 2, x = low[1] + corner % 2;
       const double weight = (corner / 2 ? part[0] : 1 - part[0]) * (corner % 2 ? part[1] : 1 - part[1]);
-      // A place that is no number is outside.
-      const bool inside =
-          weight != 0 && y >= 0 && y < static_cast<double>(p_.in[0]) && x >= 0 && x < static_cast<double>(p_.in[1]);
-      if (!inside) continue;
-      c.pixels[c.count] = static_cast<const float*>(b.inputs[deform_x]) + n * x_steps_[0] +
-                          static_cast<int64_t>(y) * x_steps_[1] + static_cast<int64_t>(x) * x_steps_[2];
+      if (weight == 0 || y < 0 || y >= p_.in[0] || x < 0 || x >= p_.in[1]) continue;
+      c.pixels[c.count] = image + y * x_steps_[1] + x * x_steps_[2];
       c.weights[c.count++] = static_cast<float>(weight * scale);
     }
     return c;

@@ -1,14 +1,17 @@
+#include "expr/simd/reduce.h"
 #include "ops/conv/simd/deform.h"
 
 namespace smelt::SMELT_ISA {
 namespace {
 
 template <int count> void blend(float* to, const float* const* from, const float* weights, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    float sum = 0;
-    for (int k = 0; k < count; ++k) sum += weights[k] * from[k][i];
-    to[i] = sum;
-  }
+  F32 factors[count > 0 ? count : 1];
+  for (int k = 0; k < count; ++k) factors[k] = splat(weights[k]);
+  for_registers(n, [&](int64_t i, int64_t some) {
+    F32 sum = F32(0);
+    for (int k = 0; k < count; ++k) sum = fma(factors[k], get(from[k] + i, some), sum);
+    put(to + i, sum, some);
+  });
 }
 
 void blend_any(float* to, const float* const* from, const float* weights, int count, int64_t n) {

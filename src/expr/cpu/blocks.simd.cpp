@@ -164,6 +164,11 @@ template <class Op, class T> constexpr BlockFn function_block() {
 template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
   const Stored<From>* a = static_cast<const Stored<From>*>(in);
   Stored<To>* o = static_cast<Stored<To>*>(out);
+  if constexpr (std::is_same_v<From, bool>) {  // every byte but 0 is true to it
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(static_cast<uint8_t>(a[i] != 0));
+    return;
+  }
 #ifdef __AVX2__
   if constexpr (converts_in_registers<From, To>) return convert_in_registers(a, o, n);
 #endif

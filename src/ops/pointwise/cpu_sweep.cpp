@@ -30,7 +30,7 @@ int64_t period(const Shape& extents, const Shape& strides) {
   return first > 0 || dense ? n : 0;
 }
 
-/// By input, whether it is of bools that only functions read to which every byte but 0 is true.
+/// By input, whether it is of bools that only functions and casts read to which every byte but 0 is true.
 std::vector<bool> reads_any_booleans(const expr::Program& p) {
   std::vector<bool> any(static_cast<size_t>(p.input_count()));
   for (size_t i = 0; i < any.size(); ++i) any[i] = p.type(static_cast<expr::Ref>(i)) == DType::boolean;
@@ -39,7 +39,7 @@ std::vector<bool> reads_any_booleans(const expr::Program& p) {
   };
   for (const expr::Instruction& c : p.code()) {
     const bool logical = c.fn == expr::Fn::logical_and || c.fn == expr::Fn::logical_or || c.fn == expr::Fn::logical_xor ||
-                         c.fn == expr::Fn::logical_not;
+                         c.fn == expr::Fn::logical_not || c.fn == expr::Fn::cast;
     if (!logical) std::ranges::for_each(c.args, drop);
   }
   std::ranges::for_each(p.outputs(), drop);

@@ -69,6 +69,26 @@ template <class T> void check_outer_sums() {
     }
 }
 
+// Callers' bools may be any byte: a cast that takes them needs no pass over them before.
+TEST(Sweep, casts_every_byte_but_0_to_1) {
+  for (const char* type : {"u8", "i8", "i32", "i64", "f32", "f16", "f64"}) {
+    const expr::Program p = expr::Program::parse(std::string("(in0:bool) { %1 = cast(in0):") + type + "; return %1 }");
+    constexpr int64_t count = 1000;
+    const Sweep sweep(p, {count}, {{1}, {1}}, 1);
+    EXPECT_TRUE(sweep.takes_any_boolean(0)) << type;
+    std::vector<uint8_t> x(count);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint8_t>(i % 3 ? i : 0);
+    Tensor y = Tensor::empty(p.type(p.outputs()[0]), {count});
+    const void* in = x.data();
+    void* out = y.raw();
+    std::vector<char> memory(static_cast<size_t>(sweep.workspace()) + 64);
+    void* workspace = memory.data();
+    size_t space = memory.size();
+    sweep.run(std::span(&in, 1), std::span(&out, 1), std::align(64, static_cast<size_t>(sweep.workspace()), workspace, space));
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y.to_doubles()[i], x[i] != 0) << type << ' ' << i;
+  }
+}
+
 TEST(Sweep, sums_outer_products_of_every_width) {
   check_outer_sums<uint8_t>();
   check_outer_sums<int16_t>();

@@ -6,6 +6,7 @@
 #include "ops/attention/cuda_attention.h"
 #include "ops/attention/cuda_mask.h"
 #include "ops/attention/family.h"
+#include "ops/attention/linear.h"
 
 namespace smelt::ops {
 namespace {
@@ -15,6 +16,7 @@ bool is_attention(const Node& n) { return n.is("Attention", smelt_domain); }
 bool is_onnx_attention(const Node& n) { return n.is("Attention"); }
 bool is_rotary(const Node& n) { return n.is("RotaryEmbedding", smelt_domain); }
 bool is_joined_rotary(const Node& n) { return n.is("JoinedRotary", smelt_domain); }
+bool is_linear_attention(const Node& n) { return n.is("LinearAttention", microsoft_domain); }
 bool is_rotary_operator(const Node& n) { return n.is("RotaryEmbedding") || n.is("RotaryEmbedding", microsoft_domain); }
 
 void offer_attention_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -51,6 +53,7 @@ constexpr OperatorTactics operators[] = {
     {is_rotary, offer_rotary_cpu, offer_rotary_cuda},
     {is_joined_rotary, nullptr, offer_rotary_cuda},
     {is_rotary_operator, offer_rotary_operator_cpu, nullptr},
+    {is_linear_attention, offer_linear_attention_cpu, nullptr},
 };
 
 }  // namespace

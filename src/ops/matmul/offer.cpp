@@ -5,6 +5,7 @@
 #include "ops/core/strides.h"
 #include "ops/matmul/block_problem.h"
 #include "ops/matmul/cuda_offer.h"
+#include "ops/matmul/experts.h"
 #include "ops/matmul/family.h"
 #include "ops/matmul/int8_problem.h"
 
@@ -101,6 +102,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   for (const auto offer_tactic : matmul::int8_cpu_tactics) offer_tactic(*p, machine.threads, offer);
 }
 
+bool is_experts(const Node& n) { return n.is("MoE", microsoft_domain) || n.is("QMoE", microsoft_domain); }
 bool is_block_matmul(const Node& n) { return n.is("BlockMatMul", smelt_domain); }
 bool is_fused_gemm(const Node& n) { return n.is("FusedGemm", microsoft_domain); }
 bool is_scaled_product(const Node& n) {
@@ -111,6 +113,7 @@ constexpr OperatorTactics operators[] = {
     {is_fused_gemm, matmul::offer_fused_gemm, nullptr},
     {is_scaled_product, matmul::offer_scaled_product, nullptr},
     {is_matmul, offer_cpu, offer_cuda},
+    {is_experts, matmul::offer_experts, nullptr},
     {is_block_matmul, matmul::offer_block_product, nullptr},
     {is_int8_matmul, offer_int8_cpu, matmul::offer_int8_cuda},
 };

@@ -2,6 +2,7 @@
 #include "ops/ml/offer.h"
 
 #include "ops/ml/family.h"
+#include "ops/ml/ngrams.h"
 
 namespace smelt::ops {
 namespace {
@@ -13,6 +14,7 @@ bool is_row_model(const Node& n) {
   return n.domain == ml_domain &&
          (n.op == "LinearRegressor" || n.op == "LinearClassifier" || n.op == "SVMRegressor" || n.op == "SVMClassifier");
 }
+bool is_tf_idf(const Node& n) { return n.is("TfIdfVectorizer"); }
 bool is_label_encoder(const Node& n) { return n.is("LabelEncoder", ml_domain); }
 bool is_one_hot_encoder(const Node& n) { return n.is("OneHotEncoder", ml_domain); }
 
@@ -27,6 +29,7 @@ constexpr OperatorTactics operators[] = {
     {is_label_encoder, offer_label_encoder_cpu, nullptr},
     {is_of_features, offer_features_cpu, nullptr},
     {is_one_hot_encoder, offer_one_hot_encoder_cpu, nullptr},
+    {is_tf_idf, offer_tf_idf_cpu, nullptr},
 };
 
 }  // namespace

@@ -9,7 +9,6 @@ namespace smelt::ops {
 std::span<const OpRow> text_ops();         // strings
 std::span<const OpRow> token_ops();        // regular expressions
 std::span<const OpRow> contributed_ops();  // ONNX Runtime's own
-std::span<const OpRow> expert_ops();       // mixtures of experts
 std::span<const OpRow> random_ops();       // Random…, Bernoulli, Multinomial, Dropout
 std::span<const OpRow> training_ops();     // one optimiser step
 

@@ -1,4 +1,4 @@
-// String operators and TfIdfVectorizer.
+// String operators.
 #include <algorithm>
 #include <cctype>
 #include <functional>
@@ -150,80 +150,6 @@ void run_string_normalizer(ComputeContext& c) {
   c.outputs[0] = Tensor::of_strings(one_row ? Shape{1, count} : Shape{count}, std::move(kept));
 }
 
-// --- TfIdfVectorizer ----------------------------------------------------------------------------------------------
-
-void infer_tf_idf(InferContext& c) {
-  type_of(c, 0);
-  const auto places = c.node.get_ints("ngram_indexes");
-  if (places.empty()) fail("ngram_indexes is missing");
-  const auto [least, most] = std::minmax_element(places.begin(), places.end());
-  constexpr int64_t widest = int64_t{1} << 40;
-  if (*least < 0 || *most >= widest) fail("ngram_indexes range from {} to {}, expected 0 to {}", *least, *most, widest - 1);
-  const int64_t width = *most + 1;
-  if (!c.in(0).shape_known) return c.set_type(0, DType::f32);
-  const Shape& s = c.shape(0);
-  if (s.size() > 2) fail("the input has shape {}, expected [C] or [N, C]", to_string(s));
-  c.set(0, DType::f32, s.size() == 2 ? Shape{s[0], width} : Shape{width});
-}
-
-/// Counts, in one row of tokens, each n-gram of the pool; `tokens` and `pool` have one element type.
-template <class T>
-void count_ngrams(const Node& node, std::span<const T> tokens, const std::vector<T>& pool, std::vector<int64_t>& counts) {
-  const auto starts = node.get_ints("ngram_counts");
-  const int64_t shortest = node.get_int("min_gram_length", 1), longest = node.get_int("max_gram_length", 1);
-  const int64_t length = static_cast<int64_t>(tokens.size()), skips = std::min(node.get_int("max_skip_count", 0), length);
-  int64_t ngram = 0;  // index of the pool's n-gram, over all lengths
-  for (size_t g = 0; g < starts.size(); ++g) {
-    const int64_t n = static_cast<int64_t>(g) + 1;
-    const int64_t begin = starts[g], end = g + 1 < starts.size() ? starts[g + 1] : static_cast<int64_t>(pool.size());
-    if (begin < 0 || end < begin || end > static_cast<int64_t>(pool.size()) || (end - begin) % n != 0) {
-      fail("ngram_counts {} does not divide a pool of {} tokens", to_string(starts), pool.size());
-    }
-    for (int64_t at = begin; at < end; at += n, ++ngram) {
-      if (ngram >= static_cast<int64_t>(counts.size()))
-        fail("the pool has more n-grams than ngram_indexes has entries ({})", counts.size());
-      if (n < shortest || n > longest) continue;
-      for (int64_t skip = 0; skip <= (n == 1 ? 0 : skips); ++skip) {
-        for (int64_t first = 0; first + (n - 1) * (skip + 1) < length; ++first) {
-          bool equal = true;
-          for (int64_t i = 0; i < n && equal; ++i) {
-            equal = tokens[static_cast<size_t>(first + i * (skip + 1))] == pool[static_cast<size_t>(at + i)];
-          }
-          if (equal) ++counts[static_cast<size_t>(ngram)];
-        }
-      }
-    }
-  }
-}
-
-void run_tf_idf(ComputeContext& c) {
-  const Tensor& x = c.in(0);
-  const auto places = c.node.get_ints("ngram_indexes");
-  const auto weights = c.node.get_floats("weights", std::vector<float>(places.size(), 1.0f));
-  const std::string mode = c.node.get_string("mode", "");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") fail("mode is '{}', expected 'TF', 'IDF' or 'TFIDF'", mode);
-  if (weights.size() != places.size()) fail("{} weights for {} n-grams", weights.size(), places.size());
-  Tensor& y = c.outputs[0];
-  const int64_t rows = x.rank() == 2 ? x.shape()[0] : 1, width = y.shape().back();
-  const size_t length = rows == 0 ? 0 : static_cast<size_t>(x.size() / rows);
-  std::fill_n(y.data<float>(), y.size(), 0.0f);
-  const std::vector<int64_t> numbers = x.type() == DType::string ? std::vector<int64_t>() : x.to_ints();
-  for (int64_t r = 0; r < rows; ++r) {
-    std::vector<int64_t> counts(places.size(), 0);
-    const size_t begin = static_cast<size_t>(r) * length;
-    if (x.type() == DType::string) {
-      count_ngrams<std::string>(c.node, std::span(x.strings()).subspan(begin, length), c.node.get_strings("pool_strings"),
-                                counts);
-    } else {
-      count_ngrams<int64_t>(c.node, std::span(numbers).subspan(begin, length), c.node.get_ints("pool_int64s"), counts);
-    }
-    for (size_t i = 0; i < places.size(); ++i) {
-      const float count = static_cast<float>(mode == "IDF" ? std::min<int64_t>(counts[i], 1) : counts[i]);
-      y.data<float>()[r * width + places[i]] += count * (mode == "TF" ? 1.0f : weights[i]);
-    }
-  }
-}
-
 }  // namespace
 
 std::span<const OpRow> text_ops() {
@@ -231,7 +157,6 @@ std::span<const OpRow> text_ops() {
       {{"StringConcat", onnx_domain, infer_string_concat, run_string_concat}},
       {{"StringSplit", onnx_domain, infer_string_split, run_string_split}, {.data_dependent = true}},
       {{"StringNormalizer", onnx_domain, infer_string_normalizer, run_string_normalizer}},
-      {{"TfIdfVectorizer", onnx_domain, infer_tf_idf, run_tf_idf}},
   };
   return table;
 }

@@ -4,14 +4,18 @@
 #include <vector>
 
 #include "ops/attention/family.h"
+#include "ops/attention/linear.h"
 #include "ops/control/family.h"
 #include "ops/conv/family.h"
 #include "ops/detect/family.h"
 #include "ops/einsum/family.h"
+#include "ops/einsum/inverse.h"
 #include "ops/gather/family.h"
 #include "ops/generate/family.h"
+#include "ops/matmul/experts.h"
 #include "ops/matmul/family.h"
 #include "ops/ml/family.h"
+#include "ops/ml/ngrams.h"
 #include "ops/movement/family.h"
 #include "ops/norm/family.h"
 #include "ops/pointwise/family.h"
@@ -59,6 +63,7 @@ constexpr Table tables[] = {
     along_axis_ops,
     fused_reduce_ops,
     einsum_ops,
+    inverse_ops,
     text_ops,
     token_ops,
     contributed_ops,
@@ -67,10 +72,12 @@ constexpr Table tables[] = {
     signal_ops,
     fourier_ops,
     ml_ops,
+    tf_idf_ops,
     training_ops,
     attention_ops,
     fused_attention_ops,
     fused_rotary_ops,
+    linear_attention_ops,
     rnn_ops,
     sample_ops,
     control_ops,

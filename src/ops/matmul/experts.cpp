@@ -2,32 +2,39 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/stop.h"
 #include "ops/core/list_inputs.h"
-#include "ops/reference_only/family.h"
+#include "ops/matmul/experts.h"
 
 namespace smelt::ops {
+
+void route_tokens(const Node& node, const float* router, int64_t tokens, int64_t experts, Routes& all) {
+  const int64_t k = node.get_int("k", 1);
+  const bool normalised = node.get_int("normalize_routing_weights", 0) != 0;
+  auto& routes = all.of_experts;
+  routes.resize(static_cast<size_t>(experts));
+  for (auto& r : routes) r.clear();
+  auto& ordered = all.ordered;
+  ordered.resize(static_cast<size_t>(experts));
+  for (int64_t t = 0; t < tokens; ++t) {
+    const float* row = router + t * experts;
+    const float largest = *std::max_element(row, row + experts);
+    float sum = 0;
+    for (int64_t e = 0; e < experts; ++e) sum += (ordered[static_cast<size_t>(e)] = {std::exp(row[e] - largest), e}).first;
+    for (auto& [p, e] : ordered) p = std::isnan(p / sum) ? 0 : p / sum;  // no order of numbers that are none
+    std::partial_sort(ordered.begin(), ordered.begin() + k, ordered.end(), std::greater<>());
+    float taken = 1;
+    if (normalised) taken = 0;
+    for (int64_t i = 0; normalised && i < k; ++i) taken += ordered[static_cast<size_t>(i)].first;
+    for (int64_t i = 0; i < k; ++i)
+      if (const auto& [p, e] = ordered[static_cast<size_t>(i)]; p > 0) routes[static_cast<size_t>(e)].push_back({t, p / taken});
+  }
+}
+
 namespace {
-
-/// The inputs of a layer of all experts; of MoE there are no scales.
-struct LayerInputs {
-  size_t weights, scales, bias, zeros;
-};
-constexpr size_t none = 99;
-constexpr LayerInputs float_layers[] = {{2, none, 3, none}, {4, none, 5, none}};
-constexpr LayerInputs integer_layers[] = {{2, 3, 4, 11}, {5, 6, 7, 12}};
-
-std::span<const LayerInputs> layers_of(const Node& n) {
-  return n.op == "QMoE" ? std::span(integer_layers) : std::span(float_layers);
-}
-
-int64_t bits_of(const Node& n, size_t layer) {
-  if (n.op != "QMoE") return 32;
-  const int64_t own = n.get_int(layer == 0 ? "fc1_expert_weight_bits" : "fc2_expert_weight_bits", 0);
-  return own != 0 ? own : n.get_int("expert_weight_bits", 4);
-}
 
 void expect_shape(const InferContext& c, size_t i, const Shape& expected) {
   if (c.has(i) && c.in(i).shape_known && c.shape(i) != expected)
@@ -49,22 +56,20 @@ void expect_attributes(const Node& n) {
       fail("weights have {} bits, expected 2, 4 or 8", bits);
 }
 
-int64_t packed(int64_t count, int64_t bits) { return (count * bits + 7) / 8; }
-
 /// Weights [experts, n, k], with what they are quantised by.
 void expect_layer(const InferContext& c, size_t layer, int64_t experts, int64_t n, int64_t k) {
   const LayerInputs& in = layers_of(c.node)[layer];
   expect_shape(c, in.bias, {experts, n});
-  if (in.scales == none) return expect_shape(c, in.weights, {experts, n, k});
+  if (in.scales == no_input) return expect_shape(c, in.weights, {experts, n, k});
   const int64_t bits = bits_of(c.node, layer), block = c.node.get_int("block_size", 0);
   if (block < 0 || (block > 0 && k % block != 0)) fail("block_size is {} for rows of {}", block, k);
-  expect_shape(c, in.weights, {experts, n, packed(k, bits)});
+  expect_shape(c, in.weights, {experts, n, packed_bytes(k, bits)});
   if (block == 0) {
     expect_shape(c, in.scales, {experts, n});
-    return expect_shape(c, in.zeros, {experts, packed(n, bits)});
+    return expect_shape(c, in.zeros, {experts, packed_bytes(n, bits)});
   }
   expect_shape(c, in.scales, {experts, n, k / block});
-  expect_shape(c, in.zeros, {experts, n, packed(k / block, bits)});
+  expect_shape(c, in.zeros, {experts, n, packed_bytes(k / block, bits)});
 }
 
 void infer_experts(InferContext& c) {
@@ -129,7 +134,7 @@ class Layer {
         bits_(bits_of(c.node, layer)),
         block_(c.node.get_int("block_size", 0)) {
     if (block_ == 0) block_ = std::max<int64_t>(k, 1);
-    if (in_.scales != none) row_.resize(static_cast<size_t>(k));
+    if (in_.scales != no_input) row_.resize(static_cast<size_t>(k));
   }
 
   /// y [rows, n] of x [rows, k].
@@ -137,32 +142,26 @@ class Layer {
     const float* bias = c_.has(in_.bias) ? c_.in(in_.bias).data<float>() + expert * n_ : nullptr;
     for (int64_t i = 0; i < n_; ++i) {
       check_stop();
-      const float* w = in_.scales == none ? c_.in(in_.weights).data<float>() + (expert * n_ + i) * k_ : widened(expert, i);
+      const float* w = in_.scales == no_input ? c_.in(in_.weights).data<float>() + (expert * n_ + i) * k_ : widened(expert, i);
       for (int64_t r = 0; r < rows; ++r)
         y[static_cast<size_t>(r * n_ + i)] = dot(x.data() + r * k_, w, k_) + (bias ? bias[i] : 0);
     }
   }
 
  private:
-  /// Number `i` of those that lie in bytes, the lowest bits first.
-  int number(const uint8_t* bytes, int64_t i) const {
-    const int64_t bit = i * bits_;
-    return (bytes[bit / 8] >> (bit % 8)) & ((1 << bits_) - 1);
-  }
-
   const float* widened(int64_t expert, int64_t i) {
     const int64_t blocks = k_ / block_;
-    const uint8_t* w = c_.in(in_.weights).data<uint8_t>() + (expert * n_ + i) * packed(k_, bits_);
+    const uint8_t* w = c_.in(in_.weights).data<uint8_t>() + (expert * n_ + i) * packed_bytes(k_, bits_);
     const float* scales = c_.in(in_.scales).data<float>() + (expert * n_ + i) * blocks;
     const uint8_t* zeros = c_.has(in_.zeros) ? c_.in(in_.zeros).data<uint8_t>() : nullptr;
     const bool whole = c_.in(in_.scales).rank() == 2;
     for (int64_t b = 0; b < blocks; ++b) {
       int zero = 1 << (bits_ - 1);
       if (zeros)
-        zero =
-            whole ? number(zeros + expert * packed(n_, bits_), i) : number(zeros + (expert * n_ + i) * packed(blocks, bits_), b);
+        zero = whole ? packed_number(zeros + expert * packed_bytes(n_, bits_), i, bits_)
+                     : packed_number(zeros + (expert * n_ + i) * packed_bytes(blocks, bits_), b, bits_);
       for (int64_t j = b * block_; j < (b + 1) * block_; ++j)
-        row_[static_cast<size_t>(j)] = static_cast<float>(number(w, j) - zero) * scales[b];
+        row_[static_cast<size_t>(j)] = static_cast<float>(packed_number(w, j, bits_) - zero) * scales[b];
     }
     return row_.data();
   }
@@ -173,65 +172,20 @@ class Layer {
   std::vector<float> row_;
 };
 
-struct Activation {
-  std::string type;
-  float alpha, beta, limit;
-
-  float operator()(float x) const {
-    if (type == "relu") return std::max(x, 0.0f);
-    if (type == "gelu") return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
-    if (type == "silu") return x / (1 + std::exp(-x));
-    return x;
-  }
-  /// Of a gate and what it lets through.
-  float operator()(float gate, float x) const {
-    gate = std::min(gate, limit);
-    x = std::clamp(x, -limit, limit);
-    return gate / (1 + std::exp(-alpha * gate)) * (x + beta);
-  }
-};
-
-struct Route {
-  int64_t token;
-  float weight;
-};
-
-/// The tokens of each expert: of each row's softmax the k largest, or those over their sum.
-std::vector<std::vector<Route>> routes_of(const ComputeContext& c) {
-  const int64_t tokens = c.in(1).shape()[0], experts = c.in(1).shape()[1], k = c.node.get_int("k", 1);
-  const bool normalised = c.node.get_int("normalize_routing_weights", 0) != 0;
-  std::vector<std::vector<Route>> routes(static_cast<size_t>(experts));
-  std::vector<std::pair<float, int64_t>> ordered(static_cast<size_t>(experts));
-  for (int64_t t = 0; t < tokens; ++t) {
-    const float* row = c.in(1).data<float>() + t * experts;
-    const float largest = *std::max_element(row, row + experts);
-    float sum = 0;
-    for (int64_t e = 0; e < experts; ++e) sum += (ordered[static_cast<size_t>(e)] = {std::exp(row[e] - largest), e}).first;
-    for (auto& [p, e] : ordered) p = std::isnan(p / sum) ? 0 : p / sum;  // no order of numbers that are none
-    std::partial_sort(ordered.begin(), ordered.begin() + k, ordered.end(), std::greater<>());
-    float taken = 1;
-    if (normalised) taken = 0;
-    for (int64_t i = 0; normalised && i < k; ++i) taken += ordered[static_cast<size_t>(i)].first;
-    for (int64_t i = 0; i < k; ++i)
-      if (const auto& [p, e] = ordered[static_cast<size_t>(i)]; p > 0) routes[static_cast<size_t>(e)].push_back({t, p / taken});
-  }
-  return routes;
-}
-
 void run_experts(ComputeContext& c) {
   const Node& node = c.node;
   const auto layers = layers_of(node);
   const int64_t hidden = c.in(0).shape().back(), wide = c.in(layers[0].weights).shape()[1];
-  const float limit = node.get_float("swiglu_limit", std::numeric_limits<float>::infinity());
-  const Activation activation{node.get_string("activation_type", "relu"), node.get_float("activation_alpha", 1),
-                              node.get_float("activation_beta", 0), limit > 0 ? limit : std::numeric_limits<float>::infinity()};
-  const bool gated = activation.type == "swiglu";
+  const ExpertActivation activation(node);
+  const bool gated = activation.gated();
   const int64_t inner = gated ? wide / 2 : wide;
   const float* x = c.in(0).data<float>();
   float* y = c.outputs[0].data<float>();
   std::fill_n(y, c.outputs[0].size(), 0.0f);
   Layer first(c, 0, wide, hidden), second(c, 1, hidden, inner);
-  const auto routes = routes_of(c);
+  Routes all;
+  route_tokens(node, c.in(1).data<float>(), c.in(1).shape()[0], c.in(1).shape()[1], all);
+  const auto& routes = all.of_experts;
   std::vector<float> own, between, activated, result;
   for (size_t e = 0; e < routes.size(); ++e) {
     const auto rows = static_cast<int64_t>(routes[e].size());

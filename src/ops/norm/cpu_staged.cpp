@@ -6,6 +6,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/norm/offer.h"
+#include "ops/norm/rows.h"
 #include "ops/pointwise/cpu_sweep.h"
 #include "ops/reduce/cpu_reduce.h"
 
@@ -134,6 +135,7 @@ void offer_mean_variance_cpu(const BoundNode& b, const Machine& machine, Offer& 
   if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   Stages s = stages_of(b, b.node->get_ints("axes", {0, 2, 3}));
   if (s.axes.empty()) return offer.refuse("cpu", Reason::wrong_axis, "no axes");
+  if (offer_mean_variance_rows(b, s.axes, machine, offer)) return;
   s.fold(
       ReduceKind::mean, [](Program&, Ref x, const std::vector<Ref>&) { return x; }, [](Program&, Ref mean) { return mean; });
   s.fold(

@@ -73,4 +73,7 @@ class RowPasses {
   int64_t pieces_, piece_;
 };
 
+/// "cpu rows": cpu_mean_variance.cpp. False, and nothing offered, where the normalised axes are not rows that lie behind each other, or long.
+bool offer_mean_variance_rows(const BoundNode& b, const std::vector<int64_t>& axes, const Machine& machine, Offer& offer);
+
 }  // namespace smelt::ops

@@ -1,6 +1,7 @@
 #include "ops/norm/simd/rows.h"
 
 #include "expr/simd/reduce.h"
+#include "expr/simd/transpose.h"
 #include "expr/simd/vector.h"
 
 namespace smelt::SMELT_ISA {
@@ -133,8 +134,61 @@ void short_rows(const float* x, int64_t rows, int64_t n, const ops::ShortRows::P
   }
 }
 
-template <class H> constexpr ops::NormRow row = {moments<H>, shift<H>, scale<H>};
-constexpr ops::NormRows table = {row<float>, row<HalfBits>, row<BFloatBits>, row<double>, {short_rows}};
+/// The sum of f(x) over a short row, by lanes.
+template <class H, class F> SMELT_INLINE F32 lanes_of(const H* x, int64_t n, F f) {
+  F32 s = F32(0), t = F32(0);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) s = s + f(load(x + i)), t = t + f(load(x + i + lanes));
+  if (i + lanes <= n) s = s + f(load(x + i)), i += lanes;
+  if (i < n) t = t + first_or(f(load_first(x + i, n - i)), n - i, F32(0));
+  return s + t;
+}
+
+/// Of register r its sum in lane r.
+SMELT_INLINE F32 sums_of(F32 (&v)[lanes]) {
+  transpose(v);
+  SMELT_UNROLL
+  for (int64_t half = lanes / 2; half > 0; half /= 2)
+    for (int64_t i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
+  return v[0];
+}
+
+template <class H> void beside(const void* x_, int64_t rows, int64_t n, const ops::NormRow::Beside& p, void* y_) {
+  const H* x = static_cast<const H*>(x_);
+  H* y = static_cast<H*>(y_);
+  const F32 part = splat(1 / static_cast<float>(n)), epsilon = splat(p.epsilon), guard = splat(p.guard);
+  alignas(64) float means[lanes] = {}, factors[lanes];
+  for (int64_t from = 0; from < rows; from += lanes, x += lanes * n, y += lanes * n) {
+    const int64_t count = rows - from < lanes ? rows - from : lanes;
+    F32 sums[lanes];
+    for (int64_t r = count; r < lanes; ++r) sums[r] = F32(0);
+    if (p.centre) {
+      for (int64_t r = 0; r < count; ++r) sums[r] = lanes_of(x + r * n, n, [](F32 v) { return v; });
+      store(means, sums_of(sums) * part);
+      for (int64_t r = count; r < lanes; ++r) sums[r] = F32(0);
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      const F32 mean = splat(means[r]);
+      sums[r] = lanes_of(x + r * n, n, [&](F32 v) { return (v - mean) * (v - mean); });
+    }
+    store(factors, splat(1.0f) / (sqrt(sums_of(sums) * part + epsilon) + guard));
+    if (p.means) put(p.means + from, load(means), count);
+    if (p.inverses) put(p.inverses + from, load(factors), count);
+    for (int64_t r = 0; r < count; ++r) {
+      const F32 mean = splat(means[r]), factor = splat(factors[r]);
+      for_registers(n, [&](int64_t i, int64_t some) {
+        F32 v = (get(x + r * n + i, some) - mean) * factor;
+        if (p.gamma) v = v * get(p.gamma + i, some);
+        if (p.beta) v = v + get(p.beta + i, some);
+        put(y + r * n + i, v, some);
+      });
+    }
+  }
+}
+
+template <class H> constexpr ops::NormRow row = {moments<H>, shift<H>, scale<H>, beside<H>};
+constexpr ops::NormRow row_of_doubles = {moments<double>, shift<double>, scale<double>, nullptr};
+constexpr ops::NormRows table = {row<float>, row<HalfBits>, row<BFloatBits>, row_of_doubles, {short_rows}};
 
 }  // namespace
 

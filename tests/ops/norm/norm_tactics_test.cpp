@@ -53,6 +53,48 @@ TEST(NormTactics, cut_a_row_where_there_are_fewer_than_threads) {
   }
 }
 
+TEST(NormTactics, short_rows_go_together) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const int64_t width : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 93, 255, 511, 512, 513})
+      for (const int64_t rows : {1, 2, 3, 15, 16, 17, 40}) {
+        if ((width + rows) % 2 == 0 && width > 100) continue;
+        const int threads = 1 + static_cast<int>(rows % 3);
+        for (const char* op : {"LayerNormalization", "RMSNormalization"}) {
+          Trial t = trial(op, type, {rows, width}, 0, {{"axis", int64_t{1}}});
+          t.add(random_tensor(type, {width}, 3, 0.5, 1.5), false);
+          if (width % 2 == 0 && *op == 'L') t.add(random_tensor(type, {width}, 4, -1, 1), false);
+          EXPECT_THAT(check(t, tolerance(type), threads), Contains("cpu")) << op << ' ' << rows << 'x' << width;
+        }
+        Trial t = trial("MeanVarianceNormalization", type, {rows, width}, 0, {{"axes", std::vector<int64_t>{1}}});
+        if (width > 1) {  // of one element the numerator is 0, and what rounds it is divided by 1e-9
+          EXPECT_THAT(check(t, 2 * tolerance(type), threads), Contains("cpu")) << rows << 'x' << width;
+        }
+      }
+  for (const auto& [shape, axes] :
+       {std::pair(Shape{4, 3, 1, 7}, std::vector<int64_t>{2, 3}), std::pair(Shape{4, 3, 5, 7}, std::vector<int64_t>{2, 3}),
+        std::pair(Shape{9, 6, 1, 1}, std::vector<int64_t>{1}), std::pair(Shape{4, 3, 5, 7}, std::vector<int64_t>{0, 2, 3}),
+        std::pair(Shape{2, 3, 5, 7}, std::vector<int64_t>{-1})}) {
+    Trial t = trial("MeanVarianceNormalization", DType::f32, shape, 0, {{"axes", axes}});
+    EXPECT_THAT(check(t, 1e-5), Contains("cpu")) << to_string(shape);
+  }
+}
+
+TEST(NormTactics, short_rows_keep_their_statistics) {
+  for (const int64_t width : {3, 17, 100})
+    for (const bool deviation : {false, true}) {
+      Trial t = trial("LayerNormalization", DType::f32, {37, width}, 0, {{"axis", int64_t{1}}});
+      t.add(random_tensor(DType::f32, {width}, 3, 0.5, 1.5), false);
+      t.result(DType::f32, {37, 1});
+      if (deviation) t.result(DType::f32, {37, 1});
+      t.bound.node = &t.node;
+      const std::vector<Tensor> want = evaluate(t.node, t.inputs);
+      for (const Candidate& c : offer(t.bound, Machine{}).candidates) {
+        const std::vector<Tensor> got = Prepared(t, c).run(t.inputs);
+        for (size_t i = 0; i < got.size(); ++i) EXPECT_LE(error(got[i], want[i]), 5e-6) << c.tactic << ' ' << width << ' ' << i;
+      }
+    }
+}
+
 TEST(NormTactics, of_rows_with_or_without_parameters) {
   for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
     for (const char* op : {"LayerNormalization", "RMSNormalization"})

@@ -15,6 +15,18 @@ struct NormRow {
   void (*shift)(const void* x, int64_t n, double mean, double factor, double offset, void* y);
   /// y[i] = (x[i] - mean) · factor · gamma[i] + beta[i], rounded; gamma and beta are rows of f32 (of f64 for f64), or null.
   void (*scale)(const void* x, int64_t n, double mean, double factor, const void* gamma, const void* beta, void* y);
+
+  /// Rows of at most `most_beside` elements behind each other, of f32, f16 and bf16 (null for f64): what is left of each row's sums in a
+  /// register is added up beside the other rows', so that a short row costs its elements and little else.
+  /// y = (x - mean) / (sqrt(variance + epsilon) + guard) · gamma + beta, gamma and beta as scale() takes them; about 0 unless `centre`.
+  static constexpr int64_t most_beside = 512;
+  struct Beside {
+    bool centre;
+    float epsilon, guard;
+    const float *gamma, *beta;
+    float *means, *inverses;  // of each row, or null: nothing is kept
+  };
+  void (*beside)(const void* x, int64_t rows, int64_t n, const Beside& p, void* y);
 };
 
 /// Rows of n elements of f32, at most `most`, behind each other: y = (x - mean) / sqrt(variance + epsilon) · factor + offset, where row

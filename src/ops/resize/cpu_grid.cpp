@@ -2,6 +2,7 @@
 // many channels, all at once, from a copy of the image that has them side by side.
 #include <algorithm>
 
+#include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
@@ -10,12 +11,13 @@
 #include "ops/cpu/rows/taps.h"
 #include "ops/resize/grid.h"
 #include "ops/resize/offer.h"
+#include "ops/resize/simd/grid.h"
 
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t block = 128;  // places whose taps are found together
-constexpr size_t most_axes = 3;
+constexpr int64_t block = grid_block;  // places whose taps are found together
+constexpr size_t most_axes = grid_axes;
 
 class GridSampleKernel final : public Kernel {
  public:
@@ -33,6 +35,9 @@ class GridSampleKernel final : public Kernel {
     for (size_t d = 0; d < spatial_.size(); ++d) taps_ *= sampling_.most();
     threads_ = useful_threads(threads, batch_ * places_ * (channels_ * taps_ + 32));
     pitch_ = tap_channels(channels_);
+    const std::optional<GridGeometry> found = sampling_.geometry(spatial_);
+    at_once_ = found && type_ == DType::f32 && grid_type_ == DType::f32;
+    if (at_once_) geometry_ = *found;
     side_by_side_ = type_ != DType::f64 && taps_ > 1 && channels_ >= tap_block / 2 && places_ * taps_ >= 2 * plane_;
   }
   int64_t workspace() const override { return image_bytes() + threads_ * thread_bytes(); }
@@ -46,6 +51,10 @@ class GridSampleKernel final : public Kernel {
       auto* weights = reinterpret_cast<double*>(own + aligned(block * taps_ * 8));
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / blocks, first = i % blocks * block, count = std::min(block, places_ - first);
+        if (at_once_) {
+          sample_at_once(b, n, first, count, own);
+          continue;
+        }
         for (int64_t o = 0; o < count; ++o) find(b.inputs[1], n * places_ + first + o, offsets + o * taps_, weights + o * taps_);
         with_type([&]<class T>(T*) {
           if (side_by_side_)
@@ -60,7 +69,11 @@ class GridSampleKernel final : public Kernel {
  private:
   int64_t tap_bytes() const { return 2 * aligned(block * taps_ * 8); }
   int64_t found_bytes() const { return side_by_side_ ? aligned(block * pitch_ * 4) : 0; }
-  int64_t thread_bytes() const { return tap_bytes() + found_bytes() + (side_by_side_ ? aligned(taps_ * 4) : 0); }
+  int64_t thread_bytes() const {
+    const int64_t at_once = at_once_ ? aligned(static_cast<int64_t>(sizeof(GridBlock))) : 0;
+    return std::max(at_once + found_bytes() + aligned(taps_ * 12), own_bytes());
+  }
+  int64_t own_bytes() const { return tap_bytes() + found_bytes() + (side_by_side_ ? aligned(taps_ * 4) : 0); }
   int64_t image_bytes() const { return side_by_side_ ? aligned(batch_ * plane_ * pitch_ * 4) : 0; }
 
   /// f(a null pointer to the type's elements).
@@ -100,6 +113,31 @@ class GridSampleKernel final : public Kernel {
       tap_simd().sum(image, offsets + o * taps_, narrow, taps, pitch_, found + o * pitch_);
     }
     transpose(static_cast<T*>(b.outputs[0]) + n * channels_ * places_ + first, places_, found, pitch_, channels_, count);
+  }
+
+  /// The taps of all places of a block together.
+  void sample_at_once(const Buffers& b, int64_t n, int64_t first, int64_t count, char* own) const {
+    const GridTable& table = simd::best() == simd::Isa::avx2 ? avx2::grid_table() : base::grid_table();
+    auto* found = reinterpret_cast<GridBlock*>(own);
+    const float* grid = static_cast<const float*>(b.inputs[1]) + (n * places_ + first) * std::ssize(spatial_);
+    table.find(geometry_, grid, count, found);
+    float* y = static_cast<float*>(b.outputs[0]) + n * channels_ * places_ + first;
+    if (!side_by_side_) {
+      const float* x = static_cast<const float*>(b.inputs[0]) + n * channels_ * plane_;
+      for (int64_t c = 0; c < channels_; ++c) table.sum(*found, geometry_.taps(), x + c * plane_, count, y + c * places_);
+      return;
+    }
+    const float* image = static_cast<const float*>(b.workspace) + n * plane_ * pitch_;
+    float* sums = reinterpret_cast<float*>(own + aligned(static_cast<int64_t>(sizeof(GridBlock))));
+    auto* offsets = reinterpret_cast<int64_t*>(reinterpret_cast<char*>(sums) + found_bytes());
+    float* weights = reinterpret_cast<float*>(offsets + taps_);
+    for (int64_t o = 0; o < count; ++o) {
+      int64_t taps = 0;
+      for (int k = 0; k < geometry_.taps(); ++k)
+        if (found->offsets[k][o] >= 0) offsets[taps] = found->offsets[k][o], weights[taps++] = found->weights[k][o];
+      tap_simd().sum(image, offsets, weights, taps, pitch_, sums + o * pitch_);
+    }
+    transpose(y, places_, sums, pitch_, channels_, count);
   }
 
   double coordinate(const void* grid, int64_t at) const {
@@ -163,7 +201,8 @@ class GridSampleKernel final : public Kernel {
   Shape spatial_, steps_;
   int64_t batch_, channels_, plane_, places_, taps_;
   int64_t pitch_ = 0;  // of a pixel's channels
-  bool side_by_side_ = false;
+  bool side_by_side_ = false, at_once_ = false;
+  GridGeometry geometry_{};
   int threads_ = 1;
 };
 

@@ -1,4 +1,5 @@
 // GridSample and AffineGrid, in any number of spatial dimensions.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -6,6 +7,7 @@
 #include "ops/core/copy.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
+#include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/resize/cubic.h"
 #include "ops/resize/family.h"
@@ -74,6 +76,21 @@ GridSampling::GridSampling(const Node& node) : align_(node.get_int("align_corner
     interpolation_ = Interpolation::cubic;
   else if (mode != "linear" && mode != "bilinear")
     fail("mode is '{}', expected nearest, linear or cubic", mode);
+}
+
+std::optional<GridGeometry> GridSampling::geometry(const Shape& spatial) const {
+  constexpr int64_t largest = int64_t{1} << 31;
+  if (interpolation_ == Interpolation::cubic || spatial.empty() || spatial.size() > grid_axes) return std::nullopt;
+  if (elements(spatial) == 0 || elements(spatial) >= largest) return std::nullopt;
+  GridGeometry g{};
+  g.axes = static_cast<int>(spatial.size());
+  const Shape steps = strides(spatial);
+  std::ranges::copy(spatial, g.extents);
+  std::ranges::copy(steps, g.steps);
+  g.padding = padding_;
+  g.align = align_;
+  g.nearest = interpolation_ == Interpolation::nearest;
+  return g;
 }
 
 GridTaps GridSampling::taps(int64_t extent, double coordinate) const {

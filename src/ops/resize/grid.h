@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include <optional>
+
 #include "ops/core/operator.h"
+#include "ops/resize/simd/grid.h"
 
 namespace smelt::ops {
 
@@ -25,11 +28,13 @@ class GridSampling {
   explicit GridSampling(const Node& node);
   /// The taps along an axis of `extent` pixels for a normalised coordinate.
   GridTaps taps(int64_t extent, double coordinate) const;
+  /// The same as loops over places see it, of an image of these extents; nothing for cubic taps, or images too large for them.
+  std::optional<GridGeometry> geometry(const Shape& spatial) const;
   /// The most taps that an axis can have.
   int most() const { return interpolation_ == Interpolation::cubic ? 4 : interpolation_ == Interpolation::linear ? 2 : 1; }
 
  private:
-  enum class Padding : uint8_t { zeros, border, reflection };
+  using Padding = GridPadding;
   enum class Interpolation : uint8_t { nearest, linear, cubic };
   struct Axis;
   Padding padding_ = Padding::zeros;

@@ -97,6 +97,8 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
     direct_ = p_.before.outputs()[0] == 0 && (inner == 1 || nest_.strides[0].back() == 1);
     parts_ = parts();
     small_ = is_small();
+    in_place_ = small_ && p_.before.outputs()[0] == 0;
+    if (small_) offsets_ = offsets_of_lines();
     gathers_ = !direct_ && chunks_ == 1 && (small_ || (inner < short_run && around > 1 && !nest_.is_flat()));
     const bool flat = gathers_ || (chunks_ == 1 && nest_.is_flat());
     const int64_t run = small_ ? nest_.count * nest_.kept : flat ? inner * around : inner;
@@ -287,19 +289,31 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
     if (parts_ == 1) finish(results + kept, n);
   }
 
-  /// Whether a few lines of a few elements make as many results, which begin equally far apart.
+  /// Whether a few lines of a few elements, along one reduced axis or two, make as many results, which begin equally far apart.
   bool is_small() const {
     constexpr int64_t most_elements = 16, most = 128;
-    return parts_ == 1 && nest_.extents.size() == 3 && !nest_.reduced[0] && nest_.reduced[1] && !nest_.reduced[2] &&
-           nest_.inner() <= most_elements && nest_.inner() * nest_.count <= most;
+    const size_t n = nest_.extents.size();
+    return parts_ == 1 && (n == 3 || n == 4) && !nest_.reduced[0] && nest_.reduced[1] && nest_.reduced[n - 2] &&
+           !nest_.reduced[n - 1] && nest_.inner() <= most_elements && nest_.inner() * nest_.count <= most;
+  }
+  /// Where a result's elements lie behind its first one: in the operand, or in lines that were gathered.
+  std::vector<int64_t> offsets_of_lines() const {
+    std::vector<int64_t> all;
+    const size_t n = nest_.extents.size();
+    const Shape& s = nest_.strides[0];
+    for (int64_t r = 0; r < nest_.count; ++r)
+      all.push_back(!in_place_ ? r * nest_.inner()
+                    : n == 3   ? r * s[1]
+                               : r / nest_.extents[2] * s[1] + r % nest_.extents[2] * s[2]);
+    return all;
   }
 
   /// A NaN wins, without a branch for each element.
-  template <bool largest, class T> static T extreme_of(const T* x, int64_t step, int64_t n) {
+  template <bool largest, class T> static T extreme_of(const T* x, std::span<const int64_t> offsets) {
     T total = x[0];
     bool odd = total != total;
-    for (int64_t r = 1; r < n; ++r) {
-      const T v = x[r * step];
+    for (const int64_t offset : offsets.subspan(1)) {
+      const T v = x[offset];
       odd |= v != v;
       total = (largest ? v > total : v < total) ? v : total;
     }
@@ -307,9 +321,9 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
   }
 
   template <class T> void fold_small(const Buffers& b, int64_t begin, int64_t end, T* results, const Own<T>& own) const {
-    if (direct_) {
+    if (in_place_) {
       const auto* x = static_cast<const T*>(b.inputs[0]);
-      return fold_small(x + begin * nest_.strides[0][0], nest_.strides[0][0], nest_.strides[0][1], end - begin,
+      return fold_small(x + begin * nest_.strides[0][0], nest_.strides[0][0], nest_.strides[0].back(), end - begin,
                         results + begin * nest_.inner());
     }
     const int64_t each = nest_.count * nest_.inner(), most = capacity_ / each;
@@ -319,29 +333,34 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       char* to = own.gathered;
       for (size_t k = 0; k < nest_.strides.size(); ++k) {
         const Shape& s = nest_.strides[k];
-        const bool dense = s[0] == each && s[1] == nest_.inner() && s[2] == 1;
-        if (dense || (s[0] == 0 && s[1] == 0 && s[2] == 0)) continue;
+        const size_t last = s.size() - 1;
+        const int64_t lines = nest_.extents[last - 1], groups = nest_.count / lines;  // groups: of the other reduced axis
+        const bool dense = s[0] == each && s[1] == each / nest_.extents[1] && s[last - 1] == nest_.inner() && s[last] == 1;
+        if (dense || std::ranges::all_of(s, [](int64_t step) { return step == 0; })) continue;
         const expr::GatherFn gather = expr::gather_of(nest_.bytes[k]);
         const auto* from = static_cast<const char*>(own.operands[k].data);
-        for (int64_t i = 0; i < some; ++i)
-          gather(to + i * each * nest_.bytes[k], from + i * s[0] * nest_.bytes[k], s[2], nest_.inner(), s[1], nest_.count);
+        for (int64_t i = 0; i < some * groups; ++i)
+          gather(to + i * lines * nest_.inner() * nest_.bytes[k],
+                 from + (i / groups * s[0] + i % groups * (groups > 1 ? s[1] : 0)) * nest_.bytes[k], s[last], nest_.inner(),
+                 s[last - 1], lines);
         own.operands[k] = {to, 1};
         to += aligned(capacity_ * nest_.bytes[k]);
       }
-      fold_small(evaluated(some * each, own), each, nest_.inner(), some, results + begin * nest_.inner());
+      fold_small(evaluated(some * each, own), each, 1, some, results + begin * nest_.inner());
     }
   }
-  /// Of `some` results' lines, `around` elements from one's to the next one's and `step` from line to line.
+  /// Of `some` results' lines, `around` elements from one's to the next one's and `step` from element to element.
   template <class T> void fold_small(const T* x, int64_t around, int64_t step, int64_t some, T* results) const {
-    const int64_t n = nest_.inner(), lines = nest_.count;
+    const int64_t n = nest_.inner();
+    const std::span<const int64_t> offsets = offsets_;
     const auto each = [&](auto result_of) {
       for (int64_t k = 0; k < some; ++k)
-        for (int64_t i = 0; i < n; ++i) results[k * n + i] = result_of(x + k * around + i);
+        for (int64_t i = 0; i < n; ++i) results[k * n + i] = result_of(x + k * around + i * step);
     };
     const auto fold = [&](Fold f, auto value) {
       each([&](const T* from) {
         T total = value(from[0]);
-        for (int64_t r = 1; r < lines; ++r) total = joined(f, total, value(from[r * step]));
+        for (const int64_t offset : offsets.subspan(1)) total = joined(f, total, value(from[offset]));
         return total;
       });
     };
@@ -350,8 +369,8 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       case Fold::sum: fold(Fold::sum, itself); break;
       case Fold::product: fold(Fold::product, itself); break;
       case Fold::squares: fold(Fold::sum, [](T v) { return joined(Fold::product, v, v); }); break;
-      case Fold::max: each([&](const T* from) { return extreme_of<true>(from, step, lines); }); break;
-      case Fold::min: each([&](const T* from) { return extreme_of<false>(from, step, lines); });
+      case Fold::max: each([&](const T* from) { return extreme_of<true>(from, offsets); }); break;
+      case Fold::min: each([&](const T* from) { return extreme_of<false>(from, offsets); });
     }
     finish(results, some * n);
   }
@@ -402,9 +421,10 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
   DType type_;
   int64_t element_;
   FoldNest nest_;
-  bool direct_ = false;  // the program is its operand, whose elements lie side by side
-  bool small_ = false;
-  bool gathers_ = false;  // operands are gathered into blocks for the program
+  bool direct_ = false;                    // the program is its operand, whose elements lie side by side
+  bool small_ = false, in_place_ = false;  // in_place: what is small is folded where it lies
+  std::vector<int64_t> offsets_;           // of what is small
+  bool gathers_ = false;                   // operands are gathered into blocks for the program
   int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
   int threads_ = 1;
   std::optional<expr::Evaluator> evaluator_;

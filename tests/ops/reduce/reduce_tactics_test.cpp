@@ -46,6 +46,21 @@ TEST(ReduceTactics, fold_every_type_over_any_axes) {
   }
 }
 
+TEST(ReduceTactics, fold_few_elements_along_two_axes_apart) {
+  for (const char* op :
+       {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum"})
+    for (const Shape& shape : {Shape{201, 5, 7, 2}, Shape{33, 2, 9, 3}, Shape{7, 4, 16, 2}, Shape{3, 50, 5, 6}})
+      for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32}) {
+        if (!is_float(type) && std::string(op) == "ReduceLogSum") continue;
+        Trial t = trial(op, type, shape);
+        if (std::string(op) == "ReduceLogSum") t.inputs[0] = random_tensor(type, shape, 5, 0.1, 2);
+        if (type == DType::f32 && std::string(op) == "ReduceMax")
+          t.inputs[0].data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+        t.add(ints({1, 3}), true);
+        agrees(std::move(t), tolerance(type) * 4);
+      }
+}
+
 TEST(ReduceTactics, fold_few_lines_of_few_elements) {
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2", "ReduceProd"}) {
     for (const Shape& shape : {Shape{301, 2, 7}, Shape{77, 8, 16}, Shape{40, 9, 3}, Shape{5, 1, 2}}) {

@@ -9,6 +9,7 @@
 #include "ops/cpu/integer/float_pass.h"
 #include "ops/cpu/integer/requantize_pass.h"
 #include "ops/cpu/integer/simd/rows.h"
+#include "ops/cpu/short_lines.h"
 
 namespace smelt::ops {
 
@@ -46,7 +47,8 @@ class CpuEpilogue::RowsAtOnce {
     const float* from = sums_.sums + first * sums_.stride;
     if (count == 1 || sums_.stride == sums_.columns) return {from, 1};
     auto* to = reinterpret_cast<float*>(scratch_);
-    for (int64_t r = 0; r < count; ++r) std::copy_n(from + r * sums_.stride, sums_.columns, to + r * sums_.columns);
+    constexpr int64_t size = sizeof(float);
+    copy_lines(to, from, count, sums_.columns * size, sums_.columns * size, sums_.stride * size);
     return {to, 1};
   }
   /// Of the operand `i`, whose element (0, 0) is at `data`.

@@ -24,6 +24,25 @@ TEST(QuantizedPool, takes_the_largest_byte) {
   }
 }
 
+TEST(QuantizedPool, takes_the_largest_byte_of_lines_of_any_windows) {
+  for (DType type : {DType::u8, DType::i8})
+    for (const Shape& x : {Shape{2, 16, 20, 33}, Shape{1, 8, 5, 7}, Shape{1, 3, 31, 4}})
+      for (const auto& kernel : {std::vector<int64_t>{1, 5}, {5, 1}, {3, 3}, {4, 2}})
+        for (int64_t stride : {1, 2, 3})
+          for (int64_t dilation : {1, 2}) {
+            if (dilation * (kernel[1] - 1) >= x[3] || dilation * (kernel[0] - 1) >= x[2]) continue;
+            Trial t;
+            t.node.op = "MaxPool";
+            t.node.attrs["kernel_shape"] = kernel;
+            t.node.attrs["strides"] = std::vector<int64_t>{stride, stride};
+            t.node.attrs["dilations"] = std::vector<int64_t>{dilation, dilation};
+            t.node.attrs["pads"] = std::vector<int64_t>{kernel[0] > 1 && dilation == 1, 0, 0, kernel[1] > 1};
+            t.add(random_bytes(type, x), false, Layout::nhwc);
+            t.result(type, expected(t).shape(), Layout::nhwc);
+            EXPECT_THAT(check(t, 0, 3), testing::Contains("cpu")) << to_string(x) << stride << dilation;
+          }
+}
+
 TEST(QuantizedPool, means_what_its_program_dequantizes) {
   for (DType type : {DType::u8, DType::i8}) {
     for (const Shape& x : {Shape{1, 70, 7, 7}, Shape{3, 5, 4, 9}, Shape{1, 200, 1, 3}}) {

@@ -59,6 +59,13 @@ class CpuEpilogue::RowsAtOnce {
     char* to = scratch_ + static_cast<int64_t>(i + 1) * slot;
     const bool is_same_for_all = o.rows.linear() && o.rows.step() == 0;
     if (is_same_for_all && first > 0) return {to, 1};  // it lies there
+    if (is_same_for_all) {
+      const int64_t row_bytes = sums_.columns * o.bytes;
+      expr::gather(to, at(o.rows.offset(sums_.row)), o.column, sums_.columns, o.bytes);
+      for (int64_t made = 1; made < count; made *= 2)
+        std::memcpy(to + made * row_bytes, to, static_cast<size_t>(std::min(made, count - made) * row_bytes));
+      return {to, 1};
+    }
     igemm::RowMap::Walk row(o.rows, sums_.row + first);
     for (int64_t r = 0; r < count; ++r, row.next())
       expr::gather(to + r * sums_.columns * o.bytes, at(row.offset()), o.column, sums_.columns, o.bytes);

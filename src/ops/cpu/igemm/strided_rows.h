@@ -13,6 +13,11 @@ class StridedRows final : public Rows {
   void set(const float* base) { base_ = base; }
   void point(int64_t first, int64_t count, const float** to) const override {
     const size_t tile = parts_.size() * tile_rows;
+    if (map_.linear() && parts_.size() == 1) {
+      const float* row = base_ + map_.offset(first) + parts_[0].offset;
+      for (int64_t i = 0; i < count; ++i, row += map_.step()) to[i] = row;  // tiles are tile_rows pointers apart
+      return;
+    }
     RowMap::Walk walk(map_, first);
     for (int64_t i = 0; i < count; ++i, walk.next()) {
       const float* row = base_ + walk.offset();

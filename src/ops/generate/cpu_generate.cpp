@@ -46,6 +46,35 @@ int64_t int_at(const void* data, DType type, int64_t i) {
   }
 }
 
+/// What small matrices keep, by byte, of as many as fit: of so many bytes at most.
+struct TriluMask {
+  static constexpr int64_t most = 4096;
+  alignas(64) uint8_t keeps[most];
+  int64_t matrices, bytes;
+
+  TriluMask(int64_t rows, int64_t columns, int64_t size, int64_t k, bool upper) {
+    const int64_t matrix = rows * columns * size;
+    matrices = most / matrix, bytes = matrices * matrix;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        std::memset(keeps + (r * columns + c) * size, (upper ? c - r >= k : c - r <= k) ? 0xff : 0, static_cast<size_t>(size));
+    for (int64_t i = 1; i < matrices; ++i) std::memcpy(keeps + i * matrix, keeps, static_cast<size_t>(matrix));
+  }
+  /// A register at a time: by elements, each would be a branch.
+  void apply(const uint8_t* x, uint8_t* y, int64_t n) const {
+    using Register = uint64_t __attribute__((vector_size(16)));
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      Register v, m;
+      std::memcpy(&v, x + i, sizeof v);
+      std::memcpy(&m, keeps + i, sizeof m);
+      v &= m;
+      std::memcpy(y + i, &v, sizeof v);
+    }
+    for (; i < n; ++i) y[i] = x[i] & keeps[i];
+  }
+};
+
 void offer_trilu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Shape& s = b.outputs[0].shape;
   const int64_t columns = s.back(), rows = s[s.size() - 2], all = elements(s) / std::max<int64_t>(1, columns);
@@ -54,8 +83,20 @@ void offer_trilu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (given && (b.inputs[1].type != DType::i64 || elements(b.inputs[1].shape) != 1))
     return offer.refuse("cpu", Reason::wrong_type, "k is not one i64");
   const int threads = useful_threads(machine.threads, 2 * elements(s) * size);
+  // Short rows of many matrices: a line of a few bytes takes longer than to copy it.
+  const int64_t matrix = rows * columns * size;
+  const bool is_small = matrix > 0 && matrix <= TriluMask::most / 4 && columns * size <= 64 && all >= 4 * rows;
   add(b, machine, offer, [=](const Buffers& m) {
     const int64_t k = std::clamp(given ? *static_cast<const int64_t*>(m.inputs[1]) : 0, -rows - 1, columns + 1);
+    if (is_small) {
+      const TriluMask mask(rows, columns, size, k, upper);
+      parallel(threads, divide_up(all / rows, mask.matrices), 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin * mask.bytes; i < std::min(end * mask.bytes, all * columns * size); i += mask.bytes)
+          mask.apply(static_cast<const uint8_t*>(m.inputs[0]) + i, static_cast<uint8_t*>(m.outputs[0]) + i,
+                     std::min(mask.bytes, all * columns * size - i));
+      });
+      return;
+    }
     parallel(threads, all, 1, [&](int64_t begin, int64_t end, int) {
       const char* x = static_cast<const char*>(m.inputs[0]) + begin * columns * size;
       char* y = static_cast<char*>(m.outputs[0]) + begin * columns * size;

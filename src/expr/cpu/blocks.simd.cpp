@@ -161,19 +161,31 @@ template <class Op, class T> constexpr BlockFn function_block() {
     return plain_block<Op, T>;
 }
 
-template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
-  const Stored<From>* a = static_cast<const Stored<From>*>(in);
-  Stored<To>* o = static_cast<Stored<To>*>(out);
-  if constexpr (std::is_same_v<From, bool>) {  // every byte but 0 is true to it
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(static_cast<uint8_t>(a[i] != 0));
-    return;
-  }
+template <class From, class To> void cast_stored(const Stored<From>* a, Stored<To>* o, int64_t n) {
 #ifdef __AVX2__
   if constexpr (converts_in_registers<From, To>) return convert_in_registers(a, o, n);
 #endif
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(a[i]);
+}
+
+template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
+  const Stored<From>* a = static_cast<const Stored<From>*>(in);
+  Stored<To>* o = static_cast<Stored<To>*>(out);
+  if constexpr (std::is_same_v<From, bool> && sizeof(Stored<To>) == 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = a[i] != 0;
+  } else if constexpr (std::is_same_v<From, bool>) {  // every byte but 0 is true to it
+    constexpr int64_t some = 512;
+    uint8_t ones[some];  // apart: in one loop, comparisons are as wide as results
+    for (int64_t begin = 0; begin < n; begin += some) {
+      const int64_t count = n - begin < some ? n - begin : some;
+      for (int64_t i = 0; i < count; ++i) ones[i] = a[begin + i] != 0;
+      cast_stored<From, To>(ones, o + begin, count);
+    }
+  } else {
+    cast_stored<From, To>(a, o, n);
+  }
 }
 
 /// Converts between f32 and a 16-bit float.

@@ -284,7 +284,7 @@ std::vector<std::string> configs(Trial& t) {
 
 TEST(QuantizedMatMul, of_little_depth_goes_from_registers_to_its_result) {
   using testing::Contains;
-  for (const int64_t k : {1, 2, 3, 5, 8, 31, 32})
+  for (const int64_t k : {1, 2, 3, 5, 8, 15, 16})
     for (const int64_t n : {1, 7, 15, 16, 17, 33, 511, 513, 1040})
       for (const int64_t m : {1, 2, 3, 4, 5, 19, 37})
         for (const bool computed : {false, true}) {
@@ -318,8 +318,8 @@ TEST(QuantizedMatMul, of_little_depth_goes_from_registers_to_its_result) {
   }
   Trial deep;
   deep.node.op = "MatMulInteger";
-  deep.add(random_bytes(DType::u8, {4, 33}, 1), false);
-  deep.add(random_bytes(DType::u8, {33, 50}, 2), false);
+  deep.add(random_bytes(DType::u8, {4, 17}, 1), false);
+  deep.add(random_bytes(DType::u8, {17, 50}, 2), false);
   deep.result(DType::i32, {4, 50});
   EXPECT_THAT(configs(deep), testing::Not(Contains("shallow")));
 }

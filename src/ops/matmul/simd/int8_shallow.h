@@ -5,7 +5,7 @@
 
 namespace smelt::ops::matmul {
 
-inline constexpr int64_t shallow_k = 32;         // the deepest
+inline constexpr int64_t shallow_k = 16;         // the deepest
 inline constexpr int64_t shallow_columns = 512;  // at a time: with their pairs they stay in the L1 cache
 /// 16-bit integers of the pairs of so many columns.
 inline constexpr int64_t shallow_panel = shallow_k * shallow_columns;

@@ -38,11 +38,13 @@ inline std::vector<std::vector<std::unique_ptr<Kernel>>> prepare_all(const std::
   return kernels;
 }
 
-/// A node whose inputs but the first are constants, with as many outputs as the reference makes of `outputs`.
+/// A node ("Op" or "domain:Op") whose inputs but the first are constants, with as many outputs as the reference makes of `outputs`.
 inline Trial node_trial(const std::string& op, std::vector<Tensor> inputs, std::map<std::string, Attribute> attributes = {},
                         int outputs = 1) {
   Trial t;
-  t.node.op = op;
+  const size_t colon = op.find(':');
+  t.node.op = colon == std::string::npos ? op : op.substr(colon + 1);
+  if (colon != std::string::npos) t.node.domain = op.substr(0, colon);
   t.node.attrs = std::move(attributes);
   for (size_t i = 0; i < inputs.size(); ++i) t.add(std::move(inputs[i]), i > 0);
   Node asked = t.node;

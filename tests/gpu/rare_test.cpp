@@ -162,6 +162,35 @@ TEST_F(GpuRare, recurrences_with_activations_of_each_direction) {
   expect(both_directions("LSTM", 4, {"Sigmoid", "Tanh", "Tanh", "HardSigmoid", "Softsign", "ScaledTanh"}), 1e-5);
 }
 
+// The state is quantised anew in every step, so a value at the border of two levels may fall to either side.
+TEST_F(GpuRare, quantised_recurrences) {
+  struct Size {
+    int64_t steps, batch, input, hidden;
+  };
+  for (const Size& s : {Size{7, 1, 40, 64}, {5, 3, 33, 70}, {3, 1, 96, 520}, {40, 2, 300, 16}})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (const DType type : {DType::u8, DType::i8}) {
+        const int64_t d = direction[0] == 'b' ? 2 : 1, columns = 4 * s.hidden;
+        const double low = type == DType::u8 ? 0 : -128, scale = 0.006 / std::sqrt(static_cast<double>(s.hidden) / 64);
+        const auto zero = [&](int64_t size, uint32_t seed) { return random_tensor(type, {d, size}, seed, low + 120, low + 136); };
+        const bool per_column = s.batch > 1;
+        const Shape of = per_column ? Shape{d, columns} : Shape{d};
+        const auto scales = [&](uint32_t seed) { return random_tensor(DType::f32, of, seed, scale / 2, scale); };
+        std::vector<int32_t> lengths;
+        for (int64_t b = 0; b < s.batch; ++b) lengths.push_back(static_cast<int32_t>(s.steps - 1 - b % 2));
+        Trial t = node_trial(
+            "com.microsoft:DynamicQuantizeLSTM",
+            {random_tensor(DType::f32, {s.steps, s.batch, s.input}, 1, -2, 3),
+             random_tensor(type, {d, s.input, columns}, 2, low, low + 256),
+             random_tensor(type, {d, s.hidden, columns}, 3, low, low + 256), random_tensor(DType::f32, {d, 2 * columns}, 4),
+             per_column ? Tensor::of<int32_t>({s.batch}, lengths) : Tensor(),
+             random_tensor(DType::f32, {d, s.batch, s.hidden}, 5), Tensor(), Tensor(), scales(6),
+             per_column ? zero(columns, 7) : Tensor(), scales(8), per_column ? zero(columns, 9) : Tensor()},
+            {{"direction", std::string(direction)}, {"hidden_size", s.hidden}}, 3);
+        expect(std::move(t), 8e-3);
+      }
+}
+
 TEST_F(GpuRare, einsums_of_batches_diagonals_and_scalars) {
   expect(node_trial("Einsum", {random_tensor(DType::f32, {3, 5, 40}, 1), random_tensor(DType::f32, {3, 40, 7}, 2)},
                     {{"equation", std::string("bij,bjk->bik")}}),

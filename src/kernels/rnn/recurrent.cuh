@@ -11,6 +11,7 @@
 #include "common/convert.cuh"
 #include "common/warp.cuh"
 #include "kernels/rnn/recurrent.h"
+#include "rnn/rounded.cuh"
 
 constexpr int recurrent_threads = 256;
 
@@ -34,7 +35,8 @@ template <class First, class Second> struct Activations {
   __device__ __forceinline__ float h(float v) const { return same || !second ? First::h(v) : Second::h(v); }
 };
 
-template <int Gates, class First, class Second, class T, class I>
+/// Rounded: the products read the state as its 8 bits say it.
+template <int Gates, class First, class Second, bool Rounded = false, class T, class I>
 __device__ __forceinline__ void recur(const RecurrentArgs<T, I>& a) {
   extern __shared__ float memory[];      // h (hidden), cell (LSTM) or scaled h (GRU) (hidden), the gates' sums (Gates * hidden)
   const i64 d = blockIdx.x / a.batch, b = blockIdx.x % a.batch, n = a.hidden;
@@ -59,6 +61,7 @@ __device__ __forceinline__ void recur(const RecurrentArgs<T, I>& a) {
   for (i64 s = 0; s < length; ++s) {
     const i64 t = backward ? length - 1 - s : s;
     const T* now = a.x + t * a.x_strides[0] + b * a.x_strides[1];         // [input]
+    if constexpr (Rounded) round_state<recurrent_threads>(h, n);
     for (i64 g = warp; g < Gates * n; g += warps) {
       float sum = dot(w + g * a.input, now, a.input);
       const bool later = Gates == 3 && g >= 2 * n;                          // GRU's hidden gate reads the state after the reset

@@ -208,7 +208,11 @@ __device__ __forceinline__ void resident(const ResidentArgs<T, I>& all) {
       for (int g = 0; g < C.gates; ++g)
         x[g] = all.products[((t * a.batch + item) * a.directions + d) * gates + g * C.hidden + k] + bias[g];
     }
-    const float* now = states + s % 2 * C.items * padded;
+    float* const now = states + s % 2 * C.items * padded;
+    if constexpr (C.rounded) {
+#pragma unroll
+      for (int i = 0; i < C.items; ++i) round_state<C.threads>(now + i * padded, padded);
+    }
     weights.multiply(now, sums);
     const auto sum = [&](int g) { return sums[b * rows + g * units + u]; };
     float update = 0;

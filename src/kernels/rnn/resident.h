@@ -11,6 +11,7 @@ struct ResidentConfig {
   i32 lanes;           // that share a row of the recurrent weights, a power of two up to 32
   i32 kept, shared;    // chunks of a lane's columns whose weights lie in registers and in shared memory; others are read each step
   i32 reset_before;    // a GRU's hidden gate reads the state after the reset: two products a step
+  i32 rounded;         // the products read the state as its 8 bits say it: DynamicQuantizeLSTM
 
   static constexpr i32 threads = 512;
   SMELT_SHARED constexpr i32 units() const { return (hidden + blocks - 1) / blocks; }

@@ -72,7 +72,8 @@ Result<LayerOnGpu> finish(const BoundNode& b, LayerOnGpu layer) {
   const DType type = b.inputs[0].type;
   layer.types = fmt::format("{}, {}", expr::cuda_type(type), expr::cuda_type(length_type));
   layer.element_bytes = bytes(type, 1);
-  for (size_t i = 0; i < 8; ++i) layer.inputs.push_back(given(b.inputs, i));
+  for (size_t i = 0; i < 8; ++i)
+    layer.inputs.push_back(given(b.inputs, i) ? std::optional(BufferRef{BufferRef::input, i}) : std::nullopt);
   for (size_t o = 0; o < 3; ++o) layer.outputs.push_back(given(b.outputs, o));
   return layer;
 }
@@ -82,7 +83,7 @@ Result<LayerOnGpu> finish(const BoundNode& b, LayerOnGpu layer) {
 std::vector<TensorMember> LayerOnGpu::tensors(const kernels::RecurrentArgs<void, void>& of) const {
   std::vector<TensorMember> list;
   const auto input = [&](size_t i, const void* const& pointer) {
-    if (inputs[i]) list.emplace_back(pointer, BufferRef{BufferRef::input, i});
+    if (inputs[i]) list.emplace_back(pointer, inputs[i]);
   };
   const auto output = [&](size_t o, void* const& pointer) {
     if (outputs[o]) list.emplace_back(pointer, BufferRef{BufferRef::output, o});
@@ -105,14 +106,17 @@ Result<LayerOnGpu> layer_on_gpu(const BoundNode& b) {
   const bool batch_first = n.get_int("layout", 0) != 0;
   kernels::RecurrentArgs<void, void>& a = layer.args;
   a.steps = x[batch_first ? 1 : 0], a.batch = x[batch_first ? 0 : 1], a.input = x[2];
-  a.hidden = w[1] / layer.gates, a.directions = w[0];
+  a.hidden = (n.op == "DynamicQuantizeLSTM" ? w[2] : w[1]) / layer.gates, a.directions = w[0];
   return finish(b, std::move(layer));
 }
 
 void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const auto made = layer_on_gpu(b);
   if (!made) return offer.refuse("cuda", made.refusal());
-  const LayerOnGpu& layer = *made;
+  offer_layer_cuda(*made, machine, offer);
+}
+
+void offer_layer_cuda(const LayerOnGpu& layer, const Machine& machine, Offer& offer) {
   offer_resident_cuda(layer, machine, offer);
   const kernels::RecurrentArgs<void, void>& a = layer.args;
   constexpr int64_t most_shared = 48 << 10;
@@ -120,15 +124,18 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   if (shared > most_shared)
     return offer.refuse("cuda", Reason::too_large, "a state of {} needs {} bytes of shared memory; a block has {}", a.hidden,
                         shared, most_shared);
-  const KernelEntry recurrent{"recurrent", "recurrent_threads, 1", fmt::format("RecurrentArgs<{}>", layer.types),
-                              fmt::format("recur<{}, {}>", layer.gates, layer.activations.names)};
+  const KernelEntry recurrent{
+      "recurrent", "recurrent_threads, 1", fmt::format("RecurrentArgs<{}>", layer.types),
+      fmt::format("recur<{}, {}{}>", layer.gates, layer.activations.names, layer.rounded ? ", true" : "")};
   // Each step waits for the one before it, and for the weights to come by once more.
   const double step = 3 + static_cast<double>(layer.gates * a.hidden * (a.input + a.hidden) * layer.element_bytes) / 50e3;
   offer.candidates.push_back({"cuda", "", static_cast<double>(a.steps) * step, [=, gpu = machine.gpu] {
                                 LaunchPlan plan("recurrent", "#include \"rnn/recurrent.cuh\"\n\n" + layer.activations.structs);
-                                if (blocks > 0 && layer.args.hidden > 0)
+                                LayerOnGpu l = layer;
+                                if (l.before) l.before(plan, l);
+                                if (blocks > 0 && l.args.hidden > 0)
                                   plan.launch(recurrent, {.grid = {blocks, 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared})
-                                      .args(layer.args, layer.tensors(layer.args));
+                                      .args(l.args, l.tensors(l.args));
                                 return launched(std::move(plan), *gpu);
                               }});
 }

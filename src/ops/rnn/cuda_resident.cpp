@@ -53,18 +53,16 @@ double step_us(const ResidentConfig& c) {
   return (1 + c.reset_before) * (500 + product + (c.blocks > 1 ? 400 : 0)) / most_clock_us;
 }
 
-std::unique_ptr<Kernel> resident(const LayerOnGpu& layer, const ResidentConfig& c, const Gpu& gpu) {
+std::unique_ptr<Kernel> resident(LayerOnGpu layer, const ResidentConfig& c, const Gpu& gpu) {
   const kernels::RecurrentArgs<void, void>& l = layer.args;
-  const std::string config = config_source("ResidentConfig", {{"gates", c.gates},
-                                                              {"hidden", c.hidden},
-                                                              {"blocks", c.blocks},
-                                                              {"items", c.items},
-                                                              {"lanes", c.lanes},
-                                                              {"kept", c.kept},
-                                                              {"shared", c.shared},
-                                                              {"reset_before", c.reset_before}});
+  std::vector<std::pair<std::string_view, int64_t>> constants{
+      {"gates", c.gates}, {"hidden", c.hidden}, {"blocks", c.blocks}, {"items", c.items},
+      {"lanes", c.lanes}, {"kept", c.kept},     {"shared", c.shared}, {"reset_before", c.reset_before}};
+  if (layer.rounded) constants.emplace_back("rounded", 1);
+  const std::string config = config_source("ResidentConfig", constants);
   const std::string arguments = fmt::format("ResidentArgs<{}>", layer.types);
   LaunchPlan plan("recurrent", "#include \"rnn/resident.cuh\"\n\n" + layer.activations.structs);
+  if (layer.before) layer.before(plan, layer);
   const int64_t rows = l.steps * l.batch, columns = l.directions * c.gates * c.hidden;
   const kernels::ResidentArgs<void, void> a{.layer = l, .products = nullptr};
   std::vector<TensorMember> tensors = layer.tensors(a.layer);

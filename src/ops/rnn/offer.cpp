@@ -11,7 +11,7 @@ bool is_quantized(const Node& n) { return n.is("DynamicQuantizeLSTM", microsoft_
 
 constexpr OperatorTactics operators[] = {
     {is_recurrent, offer_recurrent_cpu, offer_recurrent_cuda},
-    {is_quantized, offer_recurrent_cpu, nullptr},
+    {is_quantized, offer_recurrent_cpu, offer_quantized_lstm_cuda},
 };
 
 }  // namespace

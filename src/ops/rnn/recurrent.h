@@ -38,6 +38,9 @@ Recurrent recurrent(const ComputeContext& c, int64_t gates);
 /// transposed; checks their scales and zero points, one for each direction or one for each of its columns.
 Recurrent quantized_lstm(const Node& node, std::span<const TensorDesc> inputs);
 
+/// (w - zero) * scale of [directions, k, columns], as [directions, columns, k] in f32; `zero` may be left out.
+Tensor dequantized_weights(const Tensor& w, const Tensor& scale, const Tensor& zero, int64_t columns);
+
 inline constexpr int64_t rnn_gates = 1, gru_gates = 3, lstm_gates = 4;
 /// Of one direction, where the node names none.
 std::vector<std::string> default_activations(int64_t gates);

@@ -139,26 +139,6 @@ void infer_quantized_lstm(InferContext& c) {
   set_recurrent_outputs(c, quantized_lstm(c.node, c.inputs));
 }
 
-/// (w - zero) * scale of [directions, k, columns], as [directions, columns, k].
-Tensor dequantized_weights(const Tensor& w, const Tensor& scale, const Tensor& zero, int64_t columns) {
-  const int64_t directions = w.shape()[0], k = w.shape()[1];
-  const std::vector<double> from = w.to_doubles(), by = scale.to_doubles(),
-                            less = zero.valid() ? zero.to_doubles() : std::vector<double>(1);
-  const auto of = [&](const std::vector<double>& v, int64_t d, int64_t n) {
-    const int64_t size = static_cast<int64_t>(v.size());
-    return v[static_cast<size_t>(size == directions * columns ? d * columns + n : size == directions ? d : 0)];
-  };
-  Tensor out = Tensor::empty(DType::f32, {directions, columns, k});
-  float* to = out.data<float>();
-  for (int64_t d = 0; d < directions; ++d) {
-    for (int64_t n = 0; n < columns; ++n) {
-      for (int64_t i = 0; i < k; ++i)
-        *to++ = static_cast<float>((from[static_cast<size_t>((d * k + i) * columns + n)] - of(less, d, n)) * of(by, d, n));
-    }
-  }
-  return out;
-}
-
 /// What ONNX Runtime computes: X of all steps that an item takes is quantised at once, the state of an item in every step.
 void run_quantized_lstm(ComputeContext& c) {
   const Recurrent s = quantized_lstm(c.node, descriptions(c.inputs));
@@ -188,6 +168,25 @@ void run_quantized_lstm(ComputeContext& c) {
 }
 
 }  // namespace
+
+Tensor dequantized_weights(const Tensor& w, const Tensor& scale, const Tensor& zero, int64_t columns) {
+  const int64_t directions = w.shape()[0], k = w.shape()[1];
+  const std::vector<double> from = w.to_doubles(), by = scale.to_doubles(),
+                            less = zero.valid() ? zero.to_doubles() : std::vector<double>(1);
+  const auto of = [&](const std::vector<double>& v, int64_t d, int64_t n) {
+    const int64_t size = static_cast<int64_t>(v.size());
+    return v[static_cast<size_t>(size == directions * columns ? d * columns + n : size == directions ? d : 0)];
+  };
+  Tensor out = Tensor::empty(DType::f32, {directions, columns, k});
+  float* to = out.data<float>();
+  for (int64_t d = 0; d < directions; ++d) {
+    for (int64_t n = 0; n < columns; ++n) {
+      for (int64_t i = 0; i < k; ++i)
+        *to++ = static_cast<float>((from[static_cast<size_t>((d * k + i) * columns + n)] - of(less, d, n)) * of(by, d, n));
+    }
+  }
+  return out;
+}
 
 std::span<const OpRow> rnn_ops() {
   static constexpr OpRow table[] = {

@@ -37,6 +37,10 @@ template <class T> class FlatForest {
     for (const bool left : to_left_) has_left_ = has_left_ || left;
   }
 
+  /// Branches, leaves, then what comparisons for equality are made of.
+  const std::vector<FlatNode<T>>& nodes() const { return nodes_; }
+  /// Whether a NaN takes the node's first child.
+  bool to_left(size_t node) const { return to_left_[node] != 0; }
   size_t trees() const { return roots_.size(); }
   int32_t root(size_t tree) const { return roots_[tree]; }
   int64_t depth(size_t tree) const { return depths_[tree]; }

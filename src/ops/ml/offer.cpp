@@ -24,7 +24,7 @@ bool is_of_features(const Node& n) {
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_trees, offer_trees_cpu, nullptr},
+    {is_trees, offer_trees_cpu, offer_trees_cuda},
     {is_row_model, offer_row_models_cpu, nullptr},
     {is_label_encoder, offer_label_encoder_cpu, nullptr},
     {is_of_features, offer_features_cpu, nullptr},

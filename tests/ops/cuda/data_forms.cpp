@@ -1,6 +1,30 @@
 #include "ops/cuda/forms.h"
 
 namespace smelt::ops {
+namespace {
+
+/// One tree of one branch: a leaf for each of two targets, or of two classes.
+Form stumps(const std::string& op, const std::string& transform) {
+  using Ints = std::vector<int64_t>;
+  const bool classifies = op == "TreeEnsembleClassifier";
+  const std::string of = classifies ? "class" : "target";
+  std::map<std::string, Attribute> attributes{{"nodes_treeids", Ints{0, 0, 0}},
+                                              {"nodes_nodeids", Ints{0, 1, 2}},
+                                              {"nodes_featureids", Ints{0, 0, 0}},
+                                              {"nodes_values", std::vector<float>{1, 0, 0}},
+                                              {"nodes_modes", std::vector<std::string>{"BRANCH_LEQ", "LEAF", "LEAF"}},
+                                              {"nodes_truenodeids", Ints{1, 0, 0}},
+                                              {"nodes_falsenodeids", Ints{2, 0, 0}},
+                                              {"post_transform", transform},
+                                              {of + "_treeids", Ints{0, 0}},
+                                              {of + "_nodeids", Ints{1, 2}},
+                                              {of + "_ids", Ints{0, classifies}},
+                                              {of + "_weights", std::vector<float>{1, 2}}};
+  if (classifies) attributes["classlabels_int64s"] = Ints{5, 7};
+  return Form(op, ml_domain, std::move(attributes));
+}
+
+}  // namespace
 
 std::vector<Form> data_forms() {
   const auto axes = [](std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); };
@@ -120,6 +144,9 @@ std::vector<Form> data_forms() {
                      .in(DType::undefined, {})
                      .in(Tensor::zeros(DType::f32, {1}))
                      .out(DType::f32, {9, 1, 1, 128}));
+  list.push_back(stumps("TreeEnsembleRegressor", "SOFTMAX").in(DType::f64, {30, 7}).out(DType::f32, {30, 1}));
+  list.push_back(
+      stumps("TreeEnsembleClassifier", "LOGISTIC").in(DType::f32, {30, 7}).out(DType::i64, {30}).out(DType::f32, {30, 2}));
   list.push_back(Form("Einsum", "", {{"equation", std::string("bij,bjk->bik")}})
                      .in(DType::f32, {3, 50, 40})
                      .in(DType::f32, {3, 40, 70})

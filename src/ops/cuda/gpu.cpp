@@ -98,7 +98,8 @@ void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, co
 }
 
 // shift = ceil(log2 d); multiplier = floor(2^32 (2^shift - d) / d) + 1. For n below 2^31 the sum in quotient() does not overflow.
-Divider::Divider(uint32_t d) : kernels::Divider{d, 0, 0} {
+Divider::Divider(uint32_t extent) : kernels::Divider{std::max(extent, 1u), 0, 0} {
+  const uint32_t d = divisor;
   shift = static_cast<uint32_t>(std::bit_width(d - 1));
   multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
 }

@@ -131,7 +131,7 @@ class CompiledKernel : public Kernel {
   std::string name_;  // in the log
 };
 
-/// For a divisor of 1 … 2^31 - 1.
+/// For a divisor of 1 … 2^31 - 1, or of 0, the extent of an axis of which nothing is divided: as of 1.
 struct Divider : kernels::Divider {
   explicit Divider(uint32_t d = 1);
 };

@@ -252,6 +252,7 @@ TEST(QLinearParts, compute_what_the_form_is_defined_as) {
                          {"QLinearSigmoid", false},
                          {"QLinearLeakyRelu", false, {{"alpha", 0.25f}}},
                          {"QLinearSoftmax", false, {{"axis", int64_t{-1}}, {"opset", int64_t{13}}}},
+                         {"QLinearSoftmax", false, {{"axis", int64_t{3}}, {"opset", int64_t{11}}}},
                          {"QLinearAveragePool", false, {{"kernel_shape", two}, {"strides", two}}, {1, 4, 4, 4}},
                          {"QLinearGlobalAveragePool", false, {}, {1, 4, 1, 1}}};
   for (QLinearForm& b : forms) {
@@ -280,7 +281,7 @@ TEST(QLinearParts, become_the_epilogue_of_a_convolution) {
 TEST(QLinearParts, stay_together_where_the_form_says_more_than_its_parts) {
   QLinearForm mean("QLinearReduceMean", false, {{"axes", std::vector<int64_t>{1}}}, {1, 1, 8, 8});
   EXPECT_EQ(verdict(mean, qlinear_parts, "form"), "wrong_attribute by form");
-  QLinearForm old("QLinearSoftmax", false, {{"opset", int64_t{11}}});
+  QLinearForm old("QLinearSoftmax", false, {{"axis", int64_t{2}}, {"opset", int64_t{11}}});
   EXPECT_EQ(verdict(old, qlinear_parts, "form"), "wrong_attribute by form");
   QLinearForm ancient("QLinearSigmoid", false);
   ancient.g.model.opsets[""] = 9;

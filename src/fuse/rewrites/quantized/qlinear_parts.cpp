@@ -1,8 +1,8 @@
 // Before   QLinearAdd, QLinearConcat or another of ONNX Runtime's QLinear forms of plain operators
 // After    QuantizeLinear(Add(DequantizeLinear(a), DequantizeLinear(b))), as it is defined: the parts are taken in elsewhere
 // Unless   a scale is not one number, or the result's zero point is left out
-//          it is QLinearReduceMean, a Softmax older than opset 13, or works on images that are channels-last; the model is
-//          older than opset 10, which has no QuantizeLinear
+//          it is QLinearReduceMean, a Softmax older than opset 13 along another axis than the last (there it is over that and all behind
+//          it), or works on images that are channels-last; the model is older than opset 10, which has no QuantizeLinear
 #include "fuse/rewrites/quantized/quantized.h"
 #include "fuse/rewrites/rewrites.h"
 #include "ops/quantize/quantize.h"
@@ -68,7 +68,13 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
   if (const auto no = several_numbers(g, n, scales)) return *no;
   const auto before = [](int64_t opset, int64_t version) { return opset > 0 && opset < version; };
   const int64_t opset = plain_opset(g), own = node.get_int("opset", 0);
-  const bool old_softmax = form->plain == "Softmax" && (before(opset, 13) || before(own, 13));  // over all axes behind one
+  const auto along_the_last = [&] {
+    const int r = rank(g, node.inputs[operands[0]]);
+    const int64_t axis = node.get_int("axis", 1);
+    return r > 0 && (axis == -1 || axis == r - 1);
+  };
+  const bool old_softmax =
+      form->plain == "Softmax" && (before(opset, 13) || before(own, 13)) && !along_the_last();  // over all axes behind one
   if (before(opset, 10) || old_softmax || form->plain == "ReduceMean")                          // whose axes moved
     return refuse(Reason::wrong_attribute, n, "{} is a {} of an older opset", describe(g, n), form->plain);
   if (node.get_int("channels_last", 0) != 0)

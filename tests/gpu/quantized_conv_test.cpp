@@ -175,5 +175,25 @@ TEST(GpuQuantizedConv, takes_a_group_for_each_channel) {
   }
 }
 
+/// Taps are multiplied in words of four rows, three, two and one; windows reach beyond 32 pixels.
+TEST(GpuQuantizedConv, takes_filters_of_any_height_for_each_channel) {
+  for (const int64_t taps_h : {1, 2, 3, 4, 5, 6, 7, 9}) {
+    const int64_t taps_w = taps_h == 9 ? 9 : 3, dilation = taps_h == 9 ? 4 : 1;
+    Case c{{2, 24, 19, 45}, {24, 1, taps_h, taps_w}, {taps_h / 2, taps_w / 2 * dilation, taps_h / 2, 1}, {1, 1 + taps_h % 3}};
+    c.group = 24;
+    c.dilations = {1, dilation};
+    c.x_type = c.y_type = taps_h % 2 ? DType::u8 : DType::i8;
+    SCOPED_TRACE(::testing::Message() << taps_h << " x " << taps_w);
+    Trial t = narrow(c);
+    EXPECT_THAT(check_on_gpu(t, 0), Contains(HasSubstr("depthwise")));
+  }
+  Case c{{1, 16, 12, 12}, {16, 1, 3, 3}, {1, 1, 1, 1}};
+  c.group = 16;
+  Trial t = narrow(c);
+  for (uint8_t& v : t.inputs[0].span<uint8_t>()) v = 255;
+  for (int8_t& v : t.inputs[3].span<int8_t>()) v = -128;
+  EXPECT_THAT(check_on_gpu(t, 0), Contains(HasSubstr("depthwise")));
+}
+
 }  // namespace
 }  // namespace smelt::ops

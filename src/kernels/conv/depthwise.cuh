@@ -7,8 +7,13 @@
 //   filter    [KH, KW, C]
 //
 // A thread computes a chunk: `pixels` neighbours along W by `vec` channels. For each row of taps it reads `reach` input vectors,
-// each once. Taps outside of the image count as zero. Sums are of type Epilogue::Sum. Where that is i32, the zero point is
-// subtracted from x, and all is done in floats, which hold sums of so few products exactly: they take fewer instructions.
+// each once. Taps outside of the image count as zero. Sums are of type Epilogue::Sum. Where that is i32:
+//
+//   W = u32    filter is [KH / 4, KW, C], each a word of the taps of four rows (depthwise_byte). The bytes of as many rows of x
+//              become a word of each channel, and an instruction adds four products (dp4a). Sums are of x as it is, with g.zero
+//              outside of the image.
+//   W = float  weights of 9 bits, or channels that are no multiple of 4: the zero point is subtracted from x, and products are
+//              added in floats, which hold sums of so few of them exactly.
 //
 // Launch: one thread per chunk.
 #pragma once
@@ -18,47 +23,72 @@
 #include "kernels/conv/depthwise.h"
 #include "kernels/pointwise/epilogue.h"
 
-/// What products are added in, for sums of type Sum.
-template <class Sum> struct DepthwiseTerm { using Type = Sum; };
-template <> struct DepthwiseTerm<i32> { using Type = float; };
+/// What products of weights of type W are added in, for sums of type Sum.
+template <class W, class Sum> struct DepthwiseTerm { using Type = Sum; };
+template <> struct DepthwiseTerm<float, i32> { using Type = float; };
 
-template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseSums {
-  static constexpr bool bytes = sizeof(X) == 1;
-  static_assert(!bytes || (is_same_type<W, float> && is_same_type<Sum, float>));
+/// Where a chunk lies, and which of its input vectors have a tap.
+template <DepthwiseConfig Config> struct DepthwiseChunk {
   static constexpr int taps_h = Config.taps_h, taps_w = Config.taps_w, stride = Config.stride_w, dilation = Config.dilation_w;
   static constexpr int pixels = Config.pixels, vec = Config.vec;
   static constexpr int reach = (pixels - 1) * stride + (taps_w - 1) * dilation + 1;               // input vectors of a row
 
-  Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   u32 column, row, first;       // channel, (n, h) of the output, w of the first pixel
+  u32 n;
+  int top, left;                // h and w of its first input vector, which may lie outside
+  int channels;                 // of the image
 
-  /// Adds all taps of a chunk.
-  __device__ __forceinline__ void add(const DepthwiseArgs<X, W>& g, u32 chunk) {
+  template <class Args> __device__ __forceinline__ DepthwiseChunk(const Args& g, u32 chunk) {
     const u32 rest = g.columns.quotient(chunk);
     column = (chunk - rest * g.columns.divisor) * vec;
     row = g.groups.quotient(rest);
     first = (rest - row * g.groups.divisor) * pixels;
-    const u32 n = g.rows.quotient(row);
-    const int top = int(row - n * g.rows.divisor) * g.stride - g.pad_h, left = int(first) * stride - g.pad_w;
-    const X* image = g.x + n * g.from[0] + column;                                                // (H, W, vec)
-    const int channels = g.columns.divisor * vec;
+    n = g.rows.quotient(row);
+    top = int(row - n * g.rows.divisor) * g.stride - g.pad_h;
+    left = int(first) * stride - g.pad_w;
+    channels = g.columns.divisor * vec;
+  }
+  /// The tap along W that pixel p has on vector i of a row, or none: -1. A constant once loops are unrolled.
+  static __device__ constexpr int tap(int i, int p) {
+    const int from = i - p * stride;
+    return from >= 0 && from % dilation == 0 && from / dilation < taps_w ? from / dilation : -1;
+  }
+  /// Whether any pixel of the chunk has a tap on vector i of a row.
+  static __device__ constexpr bool used(int i) {
+    for (int p = 0; p < pixels; ++p)
+      if (tap(i, p) >= 0) return true;
+    return false;
+  }
+};
+
+template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseSums : DepthwiseChunk<Config> {
+  using Chunk = DepthwiseChunk<Config>;
+  static constexpr bool bytes = sizeof(X) == 1;
+  static_assert(!bytes || (is_same_type<W, float> && is_same_type<Sum, float>));
+  static constexpr int pixels = Config.pixels, vec = Config.vec, taps_h = Config.taps_h, taps_w = Config.taps_w;
+
+  Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
+
+  /// Adds all taps of a chunk.
+  __device__ __forceinline__ DepthwiseSums(const DepthwiseArgs<X, W>& g, u32 chunk) : Chunk(g, chunk) {
+    const X* image = g.x + this->n * g.from[0] + this->column;                                    // (H, W, vec)
     Vector<X, vec> outside{};
     if constexpr (bytes)
       for (int e = 0; e < vec; ++e) outside.at[e] = static_cast<X>(g.zero);
     const float zero = static_cast<float>(g.zero);
 #pragma unroll
     for (int kh = 0; kh < taps_h; ++kh) {
-      const int h = top + kh * g.dilation;
+      const int h = this->top + kh * g.dilation;
       const bool inside = h >= 0 && h < g.height;
       const X* line = image + h * g.from[1];                                                      // (W, vec)
       Vector<W, vec> f[taps_w];                                                                   // (KW, vec)
 #pragma unroll
       for (int kw = 0; kw < taps_w; ++kw)
-        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(g.filter + (kh * taps_w + kw) * channels + column);
+        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(g.filter + (kh * taps_w + kw) * this->channels + this->column);
 #pragma unroll
-      for (int i = 0; i < reach; ++i) {
-        if (!used(i)) continue;
-        const int w = left + i;
+      for (int i = 0; i < Chunk::reach; ++i) {
+        if (!Chunk::used(i)) continue;
+        const int w = this->left + i;
         Vector<X, vec> v;                                                                         // (vec)
         const X* const from = line + w * g.from[2];
         const bool reads = inside && w >= 0 && w < g.width;
@@ -69,10 +99,10 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
         for (int e = 0; e < vec; ++e) x[e] = less_zero(v, e, zero);
 #pragma unroll
         for (int p = 0; p < pixels; ++p) {
-          const int tap = i - p * stride;                                   // a constant once the loops are unrolled
-          if (tap < 0 || tap % dilation != 0 || tap / dilation >= taps_w) continue;
+          const int tap = Chunk::tap(i, p);
+          if (tap < 0) continue;
 #pragma unroll
-          for (int e = 0; e < vec; ++e) add(sum[p][e], x[e], f[tap / dilation].at[e]);
+          for (int e = 0; e < vec; ++e) add(sum[p][e], x[e], f[tap].at[e]);
         }
       }
     }
@@ -89,11 +119,85 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
     if constexpr (bytes) sum = fmaf(x, weight, sum);                        // compiled without contractions
     else sum += x * widened<Sum>(weight);
   }
-  /// Whether any pixel of the chunk has a tap on vector i of a row.
-  static __device__ constexpr bool used(int i) {
-    for (int p = 0; p < pixels; ++p)
-      if (i >= p * stride && (i - p * stride) % dilation == 0 && (i - p * stride) / dilation < taps_w) return true;
-    return false;
+};
+
+template <class X, DepthwiseConfig Config, class Sum> struct DepthwiseSums<X, u32, Config, Sum> : DepthwiseChunk<Config> {
+  using Chunk = DepthwiseChunk<Config>;
+  static_assert(sizeof(X) == 1 && Config.vec % 4 == 0 && is_same_type<Sum, i32>);
+  static constexpr int pixels = Config.pixels, vec = Config.vec, taps_h = Config.taps_h, taps_w = Config.taps_w;
+  using Bytes = Vector<u32, vec / 4>;                                                             // (vec) of one pixel
+
+  Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
+
+  /// Adds all taps of a chunk.
+  __device__ __forceinline__ DepthwiseSums(const DepthwiseArgs<X, u32>& g, u32 chunk) : Chunk(g, chunk) {
+    const X* image = g.x + this->n * g.from[0] + this->column;                                    // (H, W, vec)
+    const u32 outside = static_cast<u8>(g.zero) * 0x01010101u;
+    rows<0>(g, image, outside);
+  }
+
+ private:
+  /// Adds taps `from` and up to three more along H, and those behind them.
+  template <int from> __device__ __forceinline__ void rows(const DepthwiseArgs<X, u32>& g, const X* image, u32 outside) {
+    constexpr int count = taps_h - from < 4 ? taps_h - from : 4;
+    Vector<u32, vec> f[taps_w];                                                                   // (KW, vec)
+#pragma unroll
+    for (int kw = 0; kw < taps_w; ++kw)
+      f[kw] = *reinterpret_cast<const Vector<u32, vec>*>(g.filter + (from / 4 * taps_w + kw) * this->channels + this->column);
+#pragma unroll
+    for (int i = 0; i < Chunk::reach; ++i) {
+      if (!Chunk::used(i)) continue;
+      const int w = this->left + i;
+      const bool in_line = w >= 0 && w < g.width;
+      Bytes v[count];                                                                             // (KH, vec)
+#pragma unroll
+      for (int k = 0; k < count; ++k) {
+        const int h = this->top + (from + k) * g.dilation;
+        const X* const at = image + h * g.from[1] + w * g.from[2];
+#pragma unroll
+        for (int q = 0; q < vec / 4; ++q) v[k].at[q] = outside;
+        if (in_line && h >= 0 && h < g.height) v[k] = *reinterpret_cast<const Bytes*>(at);
+      }
+#pragma unroll
+      for (int q = 0; q < vec / 4; ++q) {
+        u32 x[4];
+        gather<count>(v, q, x);
+#pragma unroll
+        for (int p = 0; p < pixels; ++p) {
+          const int tap = Chunk::tap(i, p);
+          if (tap < 0) continue;
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            Sum& s = sum[p][q * 4 + e];
+            if constexpr (is_same_type<X, u8>) s = ptx::dp4a_u32_s32(x[e], f[tap].at[q * 4 + e], s);
+            else s = ptx::dp4a_s32_s32(x[e], f[tap].at[q * 4 + e], s);
+          }
+        }
+      }
+    }
+    if constexpr (from + count < taps_h) rows<from + count>(g, image, outside);
+  }
+  /// Of four channels, words with the bytes of `count` rows side by side. Bytes beyond them are what they are: their weights are 0.
+  template <int count> static __device__ __forceinline__ void gather(const Bytes (&v)[count], int q, u32 (&x)[4]) {
+    if constexpr (count == 1) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) x[e] = v[0].at[q];
+    } else {
+      const u32 low = __byte_perm(v[0].at[q], v[1].at[q], 0x5140), high = __byte_perm(v[0].at[q], v[1].at[q], 0x7362);
+      if constexpr (count == 2) x[0] = x[1] = low, x[2] = x[3] = high;
+      else if constexpr (count == 3) {
+        x[0] = __byte_perm(low, v[2].at[q], 0x4410);
+        x[1] = __byte_perm(low, v[2].at[q], 0x5532);
+        x[2] = __byte_perm(high, v[2].at[q], 0x6610);
+        x[3] = __byte_perm(high, v[2].at[q], 0x7732);
+      } else {
+        const u32 low2 = __byte_perm(v[2].at[q], v[3].at[q], 0x5140), high2 = __byte_perm(v[2].at[q], v[3].at[q], 0x7362);
+        x[0] = __byte_perm(low, low2, 0x5410);
+        x[1] = __byte_perm(low, low2, 0x7632);
+        x[2] = __byte_perm(high, high2, 0x5410);
+        x[3] = __byte_perm(high, high2, 0x7632);
+      }
+    }
   }
 };
 
@@ -104,8 +208,7 @@ __device__ __forceinline__ void depthwise_conv(const WithEpilogue<DepthwiseArgs<
   const u32 chunk = blockIdx.x * Config.threads + threadIdx.x;
   if (chunk >= g.chunks) return;
   using Sum = typename Epilogue::Sum;
-  DepthwiseSums<X, W, Config, typename DepthwiseTerm<Sum>::Type> conv;
-  conv.add(g, chunk);
+  const DepthwiseSums<X, W, Config, typename DepthwiseTerm<W, Sum>::Type> conv(g, chunk);
 #pragma unroll
   for (u32 p = 0; p < Config.pixels; ++p)
     if (conv.first + p < g.out_width) {

@@ -11,6 +11,12 @@ struct DepthwiseConfig {
   int threads;                  // of a block
 };
 
+/// Where the first of `rows` rows' taps of a channel lies in its word of filters, and the bytes of x in theirs; the others follow.
+/// One row's words are x's own, of four channels; two rows make words of two channels.
+SMELT_SHARED constexpr int depthwise_byte(int rows, int channel) {
+  return rows == 1 ? channel % 4 : rows == 2 ? channel % 2 * 2 : 0;
+}
+
 /// X, W: the elements' types; void on the host.
 template <class X, class W> struct DepthwiseArgs {
   const X* x;                   // [N, H, W, C]

@@ -6,6 +6,7 @@
 
 #include "kernels/conv/depthwise.h"
 #include "ops/conv/cuda_depthwise_kernel.h"
+#include "ops/conv/int8_problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
@@ -18,8 +19,21 @@ namespace {
 constexpr unsigned threads = 128;
 using Args = kernels::DepthwiseArgs<void, void>;
 
-/// Of the weights: integers less their zero points are added as floats (src/kernels/conv/depthwise.cuh).
-DType weight_type(const GpuRequest& r) { return r.problem.quantization ? DType::f32 : r.weight_type(); }
+/// Whether words of four taps are multiplied (src/kernels/conv/depthwise.cuh).
+bool in_words(const GpuRequest& r, int64_t vec) { return r.problem.quantization && vec % 4 == 0 && fit_8_bits(r); }
+
+/// Of the weights: integers less their zero points are words, or added as floats.
+DType weight_type(const GpuRequest& r, int64_t vec) {
+  if (!r.problem.quantization) return r.weight_type();
+  return in_words(r, vec) ? DType::u32 : DType::f32;
+}
+
+/// What the kernel is given the program for: words' sums are of the image as it is.
+GpuRequest request(const GpuRequest& r, int64_t vec) {
+  GpuRequest q = r;
+  if (in_words(r, vec)) set_integer_program(q, r.zero());
+  return q;
+}
 
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
@@ -31,7 +45,7 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
                                                                {"vec", vec},
                                                                {"threads", threads}});
   const KernelEntry conv{"conv", std::to_string(threads),
-                         fmt::format("DepthwiseArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(weight_type(r))),
+                         fmt::format("DepthwiseArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(weight_type(r, vec))),
                          fmt::format("depthwise_conv<{}>", config)};
   return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source(conv, sizeof(Args));
 }
@@ -44,12 +58,28 @@ Tensor packed(const Tensor& w) {
   return to;
 }
 
+/// Words of the taps of four rows [KH / 4, KW, C] (kernels::depthwise_byte), of i16 weights [C, 1, KH, KW] that fit 8 bits.
+Tensor words(const Tensor& w) {
+  const int64_t channels = w.shape()[0], taps_h = w.shape()[2], taps_w = w.shape()[3];
+  Tensor to = Tensor::zeros(DType::u32, {(taps_h + 3) / 4, taps_w, channels});
+  auto* words = static_cast<uint32_t*>(to.raw());
+  const auto* from = static_cast<const int16_t*>(w.raw());
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t h = 0; h < taps_h; ++h)
+      for (int64_t x = 0; x < taps_w; ++x) {
+        const int64_t rows = std::min<int64_t>(4, taps_h - h / 4 * 4);
+        const int64_t byte = kernels::depthwise_byte(static_cast<int>(rows), static_cast<int>(c % 4)) + h % 4;
+        words[(h / 4 * taps_w + x) * channels + c] |= static_cast<uint32_t>(static_cast<uint8_t>(*from++)) << (8 * byte);
+      }
+  return to;
+}
+
 class DepthwiseKernel final : public DepthwiseCuda<Args> {
  public:
   DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
       : DepthwiseCuda(r, {name, source(r, vec, pixels), r.compile_options()}, r.epilogue(vec),
-                      r.problem.quantization ? "conv:depthwise:floats" : "conv:depthwise",
-                      [&] { return packed(r.weights().cast(weight_type(r))); }) {
+                      fmt::format("conv:depthwise:{}", smelt::name(weight_type(r, vec))),
+                      [&] { return in_words(r, vec) ? words(r.weights()) : packed(r.weights().cast(weight_type(r, vec))); }) {
     const Problem& p = r.problem;
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     args.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
@@ -107,7 +137,7 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
       const double estimate = gpu_estimate_us(*r.gpu, moved + loads * access) * (1 + 0.1 * std::max(0.0, full / chunks - 1));
       offer.candidates.push_back(
           {"cuda", fmt::format("depthwise v{} p{}", vec, pixels), estimate, [shared, vec, pixels, name = offer.problem] {
-             return std::make_unique<DepthwiseKernel>(*shared, vec, pixels, name);
+             return std::make_unique<DepthwiseKernel>(request(*shared, vec), vec, pixels, name);
            }});
     }
 }

@@ -82,6 +82,17 @@ TEST_P(PrintedKernels, have_one_argument_whose_size_the_host_asserts) {
   });
 }
 
+TEST(PrintedDepthwise, of_8_bits_multiplies_words_of_four_taps_where_threads_have_four_channels) {
+  size_t of_words = 0;
+  each_source("sm_90a", [&](const std::string& name, const device::cuda::Source& source) {
+    if (!name.starts_with("conv:u8") || source.code.find("depthwise_conv<") == std::string::npos) return;
+    const bool words = source.code.find("DepthwiseArgs<unsigned char, unsigned int>") != std::string::npos;
+    EXPECT_EQ(words, name.find("depthwise v2") == std::string::npos) << name;
+    of_words += words;
+  });
+  EXPECT_GE(of_words, 6u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, PrintedKernels,
                          ::testing::ValuesIn(device::cuda::known_archs().begin(), device::cuda::known_archs().end()),
                          [](const auto& info) { return std::string(info.param); });

@@ -1,4 +1,4 @@
-// First layers, whose images have up to 4 channels, and what is pooled of them, against the processor's reference: random problems of
+// First layers, whose images and volumes have up to 4 channels, and what is pooled of them, against the processor's reference: random problems of
 // floats, and of 8-bit integers to the bit, each by one configuration chosen at random. Kernels run twice, and both runs must agree.
 #include <fmt/core.h>
 
@@ -26,6 +26,19 @@ struct Window {
   std::vector<int64_t> strides, pads, dilations;
   Shape x, w;
 };
+
+/// Of a volume: the window of an image's planes with a depth.
+Window with_depth(Window c, Dice& dice) {
+  const int64_t taps = dice.one_of({1, 2, 3, 3, 5}), dilation = dice.one_of({1, 1, 2}), begin = dice.below(taps + 1),
+                end = dice.below(taps + 1);
+  const int64_t depth = std::max<int64_t>(1, (taps - 1) * dilation + 1 - begin - end) + dice.below(6);
+  c.strides.insert(c.strides.begin(), dice.one_of({1, 1, 2}));
+  c.dilations.insert(c.dilations.begin(), dilation);
+  c.pads = {begin, c.pads[0], c.pads[1], end, c.pads[2], c.pads[3]};
+  c.x.insert(c.x.begin() + 2, depth);
+  c.w.insert(c.w.begin() + 2, taps);
+  return c;
+}
 
 Window random_window(Dice& dice) {
   Window c;
@@ -60,7 +73,7 @@ void set_window(Node& node, const Window& c) {
 
 /// What is around the convolution.
 struct Around {
-  bool pool = false, image = false;
+  bool pool = false, image = false, depth = false;
 };
 
 /// A convolution of floats with bias and relu, and where it is not pooled a residual. An image of bytes or floats is scaled.
@@ -154,7 +167,8 @@ void set_integers(Prepared& p, Dice& dice, const Window& window, Around around) 
 Prepared prepared(uint32_t seed, bool integers, Around around) {
   Dice dice(seed);
   Prepared p;
-  const Window window = random_window(dice);
+  Window window = random_window(dice);
+  if (around.depth) window = with_depth(std::move(window), dice);
   if (integers)
     set_integers(p, dice, window, around);
   else
@@ -215,6 +229,11 @@ TEST(GpuStem, of_integers_equals_the_reference_bit_for_bit_on_150_random_problem
 
 TEST(GpuStem, of_integers_pooled_equals_the_reference_bit_for_bit_on_150_random_problems) {
   EXPECT_GE(expect_right(150, true, {.pool = true}), 148u);
+}
+
+TEST(GpuStem, of_volumes_is_right_on_200_random_problems) {
+  EXPECT_GE(expect_right(120, false, {.depth = true}), 112u);
+  EXPECT_GE(expect_right(80, true, {.depth = true}), 74u);
 }
 
 TEST(GpuStem, converts_images_of_bytes_and_floats) {

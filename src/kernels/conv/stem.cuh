@@ -1,16 +1,21 @@
-// Convolution of an image of up to 4 channels, as it lies in memory, on tensor cores; and the maximum over windows of its results.
+// Convolution of an image or a volume of up to 4 channels, as it lies in memory, on tensor cores; and the maximum over windows of an
+// image's results.
 //
 //   v[n, m, oh, ow] = Epilogue(sum over channels and taps of x[n, channel, oh * stride + kh * dilation - pad, ow * stride + kw - pad] · w[m, channel, kh, kw])
 //   y = v, or y[n, m, ph, pw] = max over the pooling's taps of v that lie inside
 //
-//   x   [N, C, H, W] of any strides: planes or pixels. Where it is of another type (bytes, floats), elements are converted as they are copied
+//   x   [N, C, H, W] of any strides: planes or pixels. Where it is of another type (bytes, floats), elements are converted as they are copied.
+//       Of a volume [N, C, D, H, W], and the sum runs over the depth's taps too
 //
 // A block has a rectangle of windows. It copies what lies under all of them to shared memory once, four channels a pixel, and a
 // lane's words of the left operand are read from there: those of a row of taps lie side by side. So nothing is unfolded, and no
 // padded image is written. Where results are pooled they stay in shared memory: neighbouring rectangles overlap by what the
 // pooling's windows do.
 //
-//   weights   (row of taps, step, 16 columns, lane) of four words, as a lane multiplies them
+// A rectangle lies in one plane of a volume's output. The planes of x under it are copied and multiplied one after the other; one outside of
+// the volume whose elements would be zeros is left out.
+//
+//   weights   (depth's tap, row of taps, step, 16 columns, lane) of four words, as a lane multiplies them
 //   patch     (rows, columns) of (4 channels)
 //   results   (window) of (columns), where they are pooled
 //
@@ -40,7 +45,8 @@ template <class TA, class TB, StemConfig C, class Result> struct StemTile {
   static_assert(windows <= 16 * C.fragments * C.warps && C.columns % 16 == 0 && C.columns % (4 * C.width) == 0);
   static constexpr int patch_h = (C.tile_h - 1) * C.stride_h + (C.taps_h - 1) * C.dilation_h + 1;
   static constexpr int patch_w = (C.tile_w - 1) * C.stride_w + line / pixel;
-  static constexpr int weights_bytes = C.taps_h * steps * (C.columns / 16) * 512, patch_bytes = (patch_h * patch_w * pixel + 15) / 16 * 16;
+  static constexpr int plane_bytes = C.taps_h * steps * (C.columns / 16) * 512, weights_bytes = C.taps_d * plane_bytes;
+  static constexpr int patch_bytes = (patch_h * patch_w * pixel + 15) / 16 * 16;
   static constexpr int result_line = C.columns * static_cast<int>(sizeof(Result));
   static constexpr int shared_bytes = weights_bytes + patch_bytes + (pools ? windows * result_line : 0);
   // Windows of a rectangle that begin one, along an axis.
@@ -81,13 +87,14 @@ __device__ __forceinline__ Vector<T, stem_channels> stem_pixel(const X (&x)[Chan
   return v;
 }
 
-/// Copies what lies under a rectangle of windows, whose first tap is at `top`, `left` of the image. A thread's loads of several pixels
-/// are under way together: were each pixel stored before the next is read, every one would take memory's whole latency.
+/// Copies what lies under a rectangle of windows, whose first tap is at `top`, `left` of a plane of x; where `plane` is false there is none.
+/// A thread's loads of several pixels are under way together: were each pixel stored before the next is read, every one would take memory's
+/// whole latency.
 template <class Tile, StemConfig C, class Image, class Args, class X>
-__device__ __forceinline__ void stem_patch(char* patch, const Args& g, const X* image, int top, int left) {
+__device__ __forceinline__ void stem_patch(char* patch, const Args& g, const X* image, bool plane, int top, int left) {
   constexpr int pixels = Tile::patch_h * Tile::patch_w, rounds = (pixels + Tile::threads - 1) / Tile::threads;
   constexpr int together = (rounds + (rounds + 7) / 8 - 1) / ((rounds + 7) / 8);
-  const int step_h = static_cast<int>(g.from[2]), step_w = static_cast<int>(g.from[3]), step_c = static_cast<int>(g.from[1]);
+  const int step_h = static_cast<int>(g.from[3]), step_w = static_cast<int>(g.from[4]), step_c = static_cast<int>(g.from[1]);
 #pragma unroll 1
   for (int first = threadIdx.x; first < pixels; first += together * Tile::threads) {
     X x[together][C.channels];
@@ -95,7 +102,7 @@ __device__ __forceinline__ void stem_patch(char* patch, const Args& g, const X* 
 #pragma unroll
     for (int i = 0; i < together; ++i) {
       const int at = first + i * Tile::threads, h = top + at / Tile::patch_w, w = left + at % Tile::patch_w;
-      const bool there = at < pixels && static_cast<u32>(h) < static_cast<u32>(g.in[0]) && static_cast<u32>(w) < static_cast<u32>(g.in[1]);
+      const bool there = plane && at < pixels && static_cast<u32>(h) < static_cast<u32>(g.in[1]) && static_cast<u32>(w) < static_cast<u32>(g.in[2]);
       const X* const from = image + (there ? h * step_h + w * step_w : 0);
 #pragma unroll
       for (int c = 0; c < C.channels; ++c) x[i][c] = there ? from[c * step_c] : X{};
@@ -139,41 +146,52 @@ __device__ __forceinline__ void stem_conv(const WithEpilogue<Args, Epilogue>& ar
 
 #pragma unroll 1
   for (u32 tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
-    const u32 line = g.tiles_w.quotient(tile), n = g.tiles_h.quotient(line);
-    const int down = static_cast<int>(line - n * g.tiles_h.divisor) * Tile::step_h,
+    const u32 line = g.tiles_w.quotient(tile), plane = g.tiles_h.quotient(line), n = g.planes.quotient(plane);   // plane: of all outputs
+    const int down = static_cast<int>(line - plane * g.tiles_h.divisor) * Tile::step_h,
               right = static_cast<int>(tile - line * g.tiles_w.divisor) * Tile::step_w;
     // The first window.
     const int oh = Tile::pools ? down * C.pool_stride_h - g.pool_pad[0] : down, ow = Tile::pools ? right * C.pool_stride_w - g.pool_pad[1] : right;
-    stem_patch<Tile, C, Image>(patch, g, g.x + n * g.from[0], oh * C.stride_h - g.pad[0], ow * C.stride_w - g.pad[1]);
-    copy_async_wait<0>();
-    __syncthreads();
+    const int depth = static_cast<int>(plane - n * g.planes.divisor) * g.stride_d - g.pad[0];
 
     typename Tile::Sum d[C.fragments][C.columns / 8][4] = {};
+#pragma unroll 1
+    for (int kd = 0; kd < C.taps_d; ++kd) {
+      const int at_depth = depth + kd * g.dilation_d;
+      const bool there = static_cast<u32>(at_depth) < static_cast<u32>(g.in[0]);
+      if (!there && (Tile::floats || g.fill == 0)) continue;
+      stem_patch<Tile, C, Image>(patch, g, g.x + n * g.from[0] + (there ? at_depth * g.from[2] : 0), there, oh * C.stride_h - g.pad[1],
+                                 ow * C.stride_w - g.pad[2]);
+      copy_async_wait<0>();
+      __syncthreads();
+
+      const char* const weights = shared + kd * Tile::plane_bytes;
 #pragma unroll
-    for (int kh = 0; kh < C.taps_h; ++kh)
+      for (int kh = 0; kh < C.taps_h; ++kh)
 #pragma unroll
-      for (int s = 0; s < Tile::steps; ++s) {
-        const char* const from = shared + (kh * Tile::steps + s) * (C.columns / 16) * 512 + lane * 16;
-        u32 b[C.columns / 8][2];
+        for (int s = 0; s < Tile::steps; ++s) {
+          const char* const from = weights + (kh * Tile::steps + s) * (C.columns / 16) * 512 + lane * 16;
+          u32 b[C.columns / 8][2];
 #pragma unroll
-        for (int j = 0; j < C.columns / 16; ++j) {
-          const uint4 four = *reinterpret_cast<const uint4*>(from + j * 512);
-          b[2 * j][0] = four.x, b[2 * j][1] = four.y, b[2 * j + 1][0] = four.z, b[2 * j + 1][1] = four.w;
-        }
-#pragma unroll
-        for (int i = 0; i < C.fragments; ++i) {
-          u32 a[4];
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int byte = s * 32 + e / 2 * 16;                            // of the row of taps, of the first lane
-            a[e] = *reinterpret_cast<const u32*>(patch + at_window[i][e % 2] + kh * C.dilation_h * Tile::patch_w * Tile::pixel + byte);
-            // What lies behind the last tap meets weights of zero; floats of no number would not become zeros.
-            if (Tile::floats && byte + 16 > C.taps_w * Tile::pixel && byte + t * 4 >= C.taps_w * Tile::pixel) a[e] = 0;
+          for (int j = 0; j < C.columns / 16; ++j) {
+            const uint4 four = *reinterpret_cast<const uint4*>(from + j * 512);
+            b[2 * j][0] = four.x, b[2 * j][1] = four.y, b[2 * j + 1][0] = four.z, b[2 * j + 1][1] = four.w;
           }
 #pragma unroll
-          for (int j = 0; j < C.columns / 8; ++j) Tile::Product::add(d[i][j], a, b[j]);
+          for (int i = 0; i < C.fragments; ++i) {
+            u32 a[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int byte = s * 32 + e / 2 * 16;                            // of the row of taps, of the first lane
+              a[e] = *reinterpret_cast<const u32*>(patch + at_window[i][e % 2] + kh * C.dilation_h * Tile::patch_w * Tile::pixel + byte);
+              // What lies behind the last tap meets weights of zero; floats of no number would not become zeros.
+              if (Tile::floats && byte + 16 > C.taps_w * Tile::pixel && byte + t * 4 >= C.taps_w * Tile::pixel) a[e] = 0;
+            }
+#pragma unroll
+            for (int j = 0; j < C.columns / 8; ++j) Tile::Product::add(d[i][j], a, b[j]);
+          }
         }
-      }
+      if (kd + 1 < C.taps_d) __syncthreads();                               // all are done with this plane
+    }
 
     const auto start = epilogue.start(0);
     constexpr int of_lane = C.columns / (4 * C.width);
@@ -201,7 +219,7 @@ __device__ __forceinline__ void stem_conv(const WithEpilogue<Args, Epilogue>& ar
                   epilogue.results(columns, v);
           } else {
             typename Epilogue::Operands all = columns;
-            epilogue.template fetch_some<~ByColumn>(all, start, inside ? (n * g.out[0] + row) * g.out[1] + at : 0, c, count);
+            epilogue.template fetch_some<~ByColumn>(all, start, inside ? (plane * g.out[0] + row) * g.out[1] + at : 0, c, count);
             if (inside) epilogue.write(all, count, v);
           }
         }

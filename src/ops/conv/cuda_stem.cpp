@@ -23,16 +23,22 @@ using Args = kernels::StemArgs<void>;
 
 DType weights_type(const GpuRequest& r) { return r.problem.quantization ? DType::i8 : r.problem.input; }
 int64_t element(const GpuRequest& r) { return bytes(r.problem.input, 1); }
-int64_t line(const GpuRequest& r) { return kernels::stem_line(static_cast<int>(r.problem.w[3]), static_cast<int>(element(r))); }
-int64_t steps(const GpuRequest& r) { return r.problem.w[2] * (line(r) / 32); }  // of K
+Shape taps(const Problem& p) { return three(spatial_of(p.w), 1); }  // along D, H, W
+Shape stride(const Problem& p) { return three(p.stride, 1); }
+Shape dilation(const Problem& p) { return three(p.dilation, 1); }
+int64_t line(const GpuRequest& r) {
+  return kernels::stem_line(static_cast<int>(r.problem.w.back()), static_cast<int>(element(r)));
+}
+int64_t plane_steps(const GpuRequest& r) { return taps(r.problem)[1] * (line(r) / 32); }  // of K, under one of the depth's taps
+int64_t steps(const GpuRequest& r) { return taps(r.problem)[0] * plane_steps(r); }
 
 int64_t weights_bytes(const GpuRequest& r, const StemTile& t) { return steps(r) * (t.columns / 16) * 512; }
 
 /// Rows and columns of the pixels that lie under a rectangle of windows.
 std::pair<int64_t, int64_t> patch_of(const GpuRequest& r, const StemTile& t) {
   const Problem& p = r.problem;
-  return {(t.tile_h - 1) * p.stride[0] + (p.w[2] - 1) * p.dilation[0] + 1,
-          (t.tile_w - 1) * p.stride[1] + line(r) / (stem_channels * element(r))};
+  return {(t.tile_h - 1) * stride(p)[1] + (taps(p)[1] - 1) * dilation(p)[1] + 1,
+          (t.tile_w - 1) * stride(p)[2] + line(r) / (stem_channels * element(r))};
 }
 
 int64_t shared_bytes(const GpuRequest& r, const StemAround& around, const StemTile& t) {
@@ -47,8 +53,8 @@ int64_t step_of(int64_t tile, const StemAround& around, size_t axis) {
 }
 
 int64_t tiles(const GpuRequest& r, const StemAround& around, const StemTile& t) {
-  const Shape& y = around.pool ? around.y.shape : r.problem.y;
-  return y[0] * divide_up(y[2], step_of(t.tile_h, around, 0)) * divide_up(y[3], step_of(t.tile_w, around, 1));
+  const Shape &y = around.pool ? around.y.shape : r.problem.y, grid = three(spatial_of(y), 1);
+  return y[0] * grid[0] * divide_up(grid[1], step_of(t.tile_h, around, 0)) * divide_up(grid[2], step_of(t.tile_w, around, 1));
 }
 
 /// Blocks that a multiprocessor has at a time.
@@ -64,11 +70,12 @@ std::string source(const GpuRequest& r, const StemAround& around, const StemTile
   const Problem& p = r.problem;
   const auto pooled = [&](const Shape Window::*of, size_t axis) { return around.pool ? ((*around.pool).*of)[axis] : 0; };
   const std::string config = config_source("StemConfig", {{"channels", p.channels()},
-                                                          {"taps_h", p.w[2]},
-                                                          {"taps_w", p.w[3]},
-                                                          {"dilation_h", p.dilation[0]},
-                                                          {"stride_h", p.stride[0]},
-                                                          {"stride_w", p.stride[1]},
+                                                          {"taps_d", taps(p)[0]},
+                                                          {"taps_h", taps(p)[1]},
+                                                          {"taps_w", taps(p)[2]},
+                                                          {"dilation_h", dilation(p)[1]},
+                                                          {"stride_h", stride(p)[1]},
+                                                          {"stride_w", stride(p)[2]},
                                                           {"tile_h", t.tile_h},
                                                           {"tile_w", t.tile_w},
                                                           {"fragments", t.fragments},
@@ -101,12 +108,15 @@ class StemKernel final : public CompiledKernel {
         at_(r.at),
         pools_(around.pool.has_value()) {
     const Problem& p = r.problem;
-    const Shape& y = around.pool ? around.y.shape : p.y;
+    const Shape grid = three(spatial_of(around.pool ? around.y.shape : p.y), 1);
     const auto count = [](int64_t v) { return static_cast<uint32_t>(v); };
-    copy(args_.from, memory_strides(r.node.inputs[at_.x]));
-    copy(args_.in, spatial_of(p.x[0].shape));
-    copy(args_.out, spatial_of(p.y));
-    copy(args_.pad, p.pad_begin);
+    copy(args_.from, five_strides(r.node.inputs[at_.x]));
+    copy(args_.in, three(spatial_of(p.x[0].shape), 1));
+    copy(args_.out, Shape(p.y.end() - 2, p.y.end()));
+    copy(args_.pad, three(p.pad_begin, 0));
+    args_.stride_d = static_cast<int32_t>(stride(p)[0]);
+    args_.dilation_d = static_cast<int32_t>(dilation(p)[0]);
+    args_.planes = Divider(count(grid[0]));
     if (around.pool) {
       const Shape to = memory_strides(around.y);
       copy(args_.to, Shape{to[0], to[2], to[3]});
@@ -116,8 +126,8 @@ class StemKernel final : public CompiledKernel {
     args_.fill = r.zero();
     args_.n = count(p.outputs());
     args_.tiles = count(tiles(r, around, t));
-    args_.tiles_h = Divider(count(divide_up(y[2], step_of(t.tile_h, around, 0))));
-    args_.tiles_w = Divider(count(divide_up(y[3], step_of(t.tile_w, around, 1))));
+    args_.tiles_h = Divider(count(divide_up(grid[1], step_of(t.tile_h, around, 0))));
+    args_.tiles_w = Divider(count(divide_up(grid[2], step_of(t.tile_w, around, 1))));
     const int64_t columns = divide_up(p.outputs(), t.columns),
                   most = divide_up(std::max(1, r.gpu->info.multiprocessors) * resident(r, around, t), columns);
     shape_ = {.grid = {std::min<int64_t>(args_.tiles, most), columns},
@@ -163,11 +173,14 @@ std::optional<Refusal> rejects_stem(GpuRequest& r, const StemAround& around) {
   const bool integers = p.quantization.has_value();
   if (p.transposed) return refuse(Reason::unsupported, "a transposed convolution");
   if (p.x.size() > 1 || p.x[0].upsample != 1) return refuse(Reason::unsupported, "several inputs or an upsampled one");
-  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2", p.spatial());
+  if (p.spatial() != 2 && (p.spatial() != 3 || around.pool))
+    return refuse(Reason::wrong_rank, "{} spatial axes{}, expected 2{}", p.spatial(), around.pool ? ", pooled" : "",
+                  around.pool ? "" : " or 3");
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
   if (p.channels() > stem_channels || p.channels() < 1)
     return refuse(Reason::wrong_shape, "{} channels, expected 1 to {}", p.channels(), stem_channels);
-  if (p.dilation[1] != 1) return refuse(Reason::wrong_attribute, "taps {} columns apart, expected neighbours", p.dilation[1]);
+  if (p.dilation.back() != 1)
+    return refuse(Reason::wrong_attribute, "taps {} columns apart, expected neighbours", p.dilation.back());
   if (!integers && ((p.input != DType::f16 && p.input != DType::bf16) || r.weight().type != p.input))
     return refuse(Reason::wrong_type, "{} by {}, it multiplies f16, bf16 and 8-bit integers", smelt::name(p.input),
                   smelt::name(r.weight().type));
@@ -178,10 +191,10 @@ std::optional<Refusal> rejects_stem(GpuRequest& r, const StemAround& around) {
     return refuse(Reason::wrong_shape, "an empty tensor");
   if (p.to != Layout::nhwc || memory_strides(around.pool ? around.y : r.node.outputs[0])[1] != 1)
     return refuse(Reason::wrong_layout, "a result whose channels do not lie side by side");
-  if (steps(r) > most_steps)
-    return refuse(Reason::too_large, "a filter of {} x {}: {} steps of 32 bytes, expected at most {}", p.w[2], p.w[3], steps(r),
-                  most_steps);
-  for (const int64_t size : {storage_bytes(r.node.inputs[r.at.x]), elements(p.y), p.y[0] * p.y[2] * p.y[3]})
+  if (plane_steps(r) > most_steps)
+    return refuse(Reason::too_large, "a filter of {} x {}: {} steps of 32 bytes, expected at most {}", taps(p)[1], taps(p)[2],
+                  plane_steps(r), most_steps);
+  for (const int64_t size : {storage_bytes(r.node.inputs[r.at.x]), elements(p.y)})
     if (size >= most) return refuse(Reason::too_large, "tensors that span {}; it counts to 2^31", size);
   if (integers) set_integer_program(r, r.zero());
   if (around.pool) {
@@ -194,14 +207,14 @@ std::optional<Refusal> rejects_stem(GpuRequest& r, const StemAround& around) {
 }
 
 std::vector<StemTile> stem_tiles(const GpuRequest& r, const StemAround& around) {
-  constexpr int64_t most_products = 480;  // of a warp, all of them unrolled
+  constexpr int64_t most_products = 480;  // of a warp and a plane, all of them unrolled
   const Problem& p = r.problem;
   std::vector<std::pair<double, StemTile>> ranked;
   for (const int64_t wanted : {64, 32, 16}) {
     const int64_t columns = std::min(wanted, divide_up(p.outputs(), 16) * 16);
     if (wanted < 64 && divide_up(p.outputs(), columns) > 1) continue;  // each tile of columns copies the image again
     for (const auto& [warps, fragments] : {std::pair<int64_t, int64_t>{8, 2}, {8, 1}, {4, 4}, {4, 2}, {4, 1}}) {
-      if (steps(r) * fragments * (columns / 8) > std::max<int64_t>(most_products, steps(r) * (columns / 8))) continue;
+      if (plane_steps(r) * fragments * (columns / 8) > std::max<int64_t>(most_products, plane_steps(r) * (columns / 8))) continue;
       StemTile t{.fragments = fragments, .warps = warps, .columns = columns};
       const int64_t windows = 16 * fragments * t.warps;
       if (columns % 16 != 0) continue;
@@ -246,7 +259,7 @@ double instructions(const GpuRequest& r, const StemAround& around, const StemTil
   const Problem& p = r.problem;
   const int64_t threads = 32 * t.warps;
   const auto [patch_h, patch_w] = patch_of(r, t);
-  const double image = real(divide_up(patch_h * patch_w, threads)) *
+  const double image = real(taps(p)[0] * divide_up(patch_h * patch_w, threads)) *
                        (25 + real(p.channels()) * (2 + (around.image ? instructions(*around.image) : 0)));
   const double products = 80 + real(steps(r) * (t.fragments * (t.columns / 8) + 4 * t.fragments + t.columns / 16));
   const double program = real(t.fragments * t.columns / 2) * (1 + instructions(r.program));
@@ -279,12 +292,13 @@ double stem_estimate_us(const GpuRequest& r, const StemAround& around, const Ste
 Tensor stem_weights(const GpuRequest& r, const StemTile& t) {
   const Problem& p = r.problem;
   const int64_t size = element(r), row_steps = line(r) / 32, blocks = divide_up(p.outputs(), t.columns);
+  const int64_t rows = taps(p)[0] * taps(p)[1], columns = taps(p)[2];
   Tensor to = Tensor::zeros(DType::u8, {blocks * weights_bytes(r, t)});
   const Tensor& w = r.weight().constant;
   auto* out = static_cast<std::byte*>(to.raw());
   const auto* const from = static_cast<const std::byte*>(w.raw());
   for (int64_t block = 0; block < blocks; ++block)
-    for (int64_t kh = 0; kh < p.w[2]; ++kh)
+    for (int64_t row = 0; row < rows; ++row)  // of taps
       for (int64_t step = 0; step < row_steps; ++step)
         for (int64_t sixteen = 0; sixteen < t.columns / 16; ++sixteen)
           for (int lane = 0; lane < 32; ++lane)
@@ -294,11 +308,11 @@ Tensor stem_weights(const GpuRequest& r, const StemTile& t) {
                                 kernels::walked_channel(static_cast<int>(sixteen * 16) + at.column, static_cast<int>(t.width));
               for (int64_t byte = 0; byte < 4; byte += size) {
                 const int64_t e = (at.byte + byte) / size, kw = e / stem_channels, c = e % stem_channels;
-                if (m >= p.outputs() || kw >= p.w[3] || c >= p.w[1]) continue;
+                if (m >= p.outputs() || kw >= columns || c >= p.w[1]) continue;
                 if (size == 1)
-                  out[byte] = static_cast<std::byte>(static_cast<int8_t>(int8_weight(r, m, c, kh * p.w[3] + kw)));
+                  out[byte] = static_cast<std::byte>(static_cast<int8_t>(int8_weight(r, m, c, row * columns + kw)));
                 else
-                  std::memcpy(out + byte, from + (((m * p.w[1] + c) * p.w[2] + kh) * p.w[3] + kw) * size,
+                  std::memcpy(out + byte, from + (((m * p.w[1] + c) * rows + row) * columns + kw) * size,
                               static_cast<size_t>(size));
               }
             }

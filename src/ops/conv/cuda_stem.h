@@ -1,4 +1,4 @@
-// First layers: images of up to 4 channels as they lie, their conversion, and what is pooled of the results (src/kernels/conv/stem.cuh).
+// First layers: images and volumes of up to 4 channels as they lie, their conversion, and what is pooled of the results (src/kernels/conv/stem.cuh).
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ std::vector<StemTile> stem_tiles(const GpuRequest& r, const StemAround& around);
 double stem_estimate_us(const GpuRequest& r, const StemAround& around, const StemTile& t);
 std::unique_ptr<Kernel> stem_kernel(const GpuRequest& r, const StemAround& around, const StemTile& t, const std::string& name);
 
-/// ONNX's weights [M, C, KH, KW] as a lane multiplies them: (tile of columns, row of taps, step, 16 columns, lane) of four words.
+/// ONNX's weights [M, C, KD, KH, KW] as a lane multiplies them: (tile of columns, depth's tap, row of taps, step, 16 columns, lane) of four words.
 Tensor stem_weights(const GpuRequest& r, const StemTile& t);
 
 }  // namespace smelt::ops::conv

@@ -23,6 +23,8 @@ std::vector<Form> image_forms() {
   conv("Conv", DType::f32, {1, 64, 14, 14}, {64, 64, 3, 3}, {1, 64, 14, 14}, Layout::nhwc, {{"pads", around}});
   conv("Conv", DType::f16, {1, 3, 112, 112}, {64, 3, 7, 7}, {1, 64, 56, 56}, Layout::nhwc,
        {{"pads", Ints{3, 3, 3, 3}}, {"strides", Ints{2, 2}}}, relu);
+  conv("Conv", DType::f16, {1, 3, 16, 112, 112}, {64, 3, 3, 7, 7}, {1, 64, 16, 56, 56}, Layout::nhwc,
+       {{"pads", Ints{1, 3, 3, 1, 3, 3}}, {"strides", Ints{1, 2, 2}}}, relu);
   conv("Conv", DType::f16, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::nhwc,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
   // Depthwise in rows: a sequence's, and of a plain image.

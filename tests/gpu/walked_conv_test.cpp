@@ -166,6 +166,49 @@ RandomProblem upsampled_floats(uint32_t seed) {
   return p;
 }
 
+/// A convolution of volumes: of 8-bit integers, or of 16-bit floats over 1 to 3 of them.
+RandomProblem volumes(uint32_t seed, bool integers) {
+  Dice dice(seed);
+  QuantizedCase c = random_case(dice, false);
+  c.x[1] = c.w[1] = std::max<int64_t>(4, c.x[1] / 2 / 4 * 4);
+  const int64_t taps = dice.one_of({1, 2, 3, 3, 5}), dilation = dice.one_of({1, 1, 2}), begin = dice.below(taps + 1),
+                end = dice.below(taps + 1);
+  c.strides.insert(c.strides.begin(), dice.one_of({1, 1, 2}));
+  c.dilations.insert(c.dilations.begin(), dilation);
+  c.pads = {begin, c.pads[0], c.pads[1], end, c.pads[2], c.pads[3]};
+  c.x.insert(c.x.begin() + 2, std::max<int64_t>(1, (taps - 1) * dilation + 1 - begin - end) + dice.below(4));
+  c.w.insert(c.w.begin() + 2, taps);
+  RandomProblem p;
+  Trial& t = p.trial;
+  if (integers) {
+    t = quantized_trial(c);
+    set_weights(t, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
+  } else {
+    const int64_t segments = dice.one_of({1, 1, 2, 3}), m = c.w[0];
+    const DType type = dice.below(2) ? DType::f16 : DType::bf16;
+    p.tolerance = (type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-6;
+    t.node.domain = smelt_domain;
+    t.node.op = "Conv";
+    t.node.attrs = {{"segments", segments}, {"pads", c.pads}, {"strides", c.strides}, {"dilations", c.dilations}};
+    Shape w = c.w;
+    w[1] = 0;
+    for (int64_t i = 0; i < segments; ++i) {
+      Shape x = c.x;
+      x[1] = segments == 1 ? x[1] : dice.one_of({4, 8, 16, 24, 32, 40, 64});
+      w[1] += x[1];
+      t.add(random_tensor(type, x, seed * 8 + static_cast<uint32_t>(i), -1, 1), false, Layout::nhwc);
+    }
+    t.add(random_tensor(type, w, seed * 8 + 7, -1, 1), true);
+    t.add(random_tensor(type, {m}, seed + 3, -1, 1), true);
+    Node plain = t.node;
+    plain.outputs.push_back(static_cast<ValueId>(101));
+    const Tensor y = evaluate(plain, t.inputs)[0];
+    t.result(y.type(), y.shape(), Layout::nhwc);
+  }
+  choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
+  return p;
+}
+
 /// A convolution of 8-bit integers whose images lie in blocks of 32 channels, with a residual in blocks or without. `turned`: by any kernel of
 /// channels-last images, with copies around it.
 RandomProblem blocked_integers(uint32_t seed, bool turned) {
@@ -227,6 +270,11 @@ TEST(GpuWalkedConv, reads_upsampled_images_on_200_random_problems) {
 
 TEST(GpuWalkedConv, of_images_in_blocks_of_channels_equals_the_reference_bit_for_bit_on_200_random_problems) {
   EXPECT_EQ(expect_right(200, [](uint32_t seed) { return blocked_integers(seed, false); }), 200u);
+}
+
+TEST(GpuWalkedConv, of_volumes_is_right_on_400_random_problems) {
+  EXPECT_GE(expect_right(200, [](uint32_t seed) { return volumes(seed, false); }), 170u);
+  EXPECT_GE(expect_right(200, [](uint32_t seed) { return volumes(seed, true); }), 170u);
 }
 
 TEST(GpuBlocksTurned, equal_the_reference_bit_for_bit_on_100_random_problems) {

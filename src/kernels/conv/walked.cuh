@@ -2,7 +2,8 @@
 //
 //   y[p, m] = Epilogue(sum over segments, groups of channels and taps of x[pixel(p, tap), channel] · w[m, segment, tap, channel])
 //
-//   p          (n, oh, ow) of the output in row-major order: the rows of the product; its columns are the output channels m
+//   p          (n, oh, ow) of the output, of a volume (n, od, oh, ow), in row-major order: the rows of the product; its columns are the
+//              output channels m
 //   pixel      h = oh * stride + kh * dilation - pad, w likewise, each divided by the segment's upsampling; outside of the image
 //              zeros or `outside` is read
 //   x          segments [N, H, W, Ci] of any strides, but 1 along the channels; read in turn, as if they were concatenated
@@ -12,7 +13,7 @@
 //
 // The main loop has no division and works out no predicate anew. All windows of a thread move alike from tap to tap: by steps
 // that repeat with the filter's size, which are arguments. A window keeps where its first pixel lies and a mask, a bit for each of the
-// filter's rows and columns that lies inside of the image.
+// filter's rows and columns that lies inside of the image; of a volume, the bits of the depth's taps stand behind those of the rows.
 //
 // The weights of a warp's columns are ordered so that each lane's sums are of neighbouring channels (walked_channel). So the
 // program is applied to the sums where they lie, and its results are stored in accesses of up to 16 bytes, without a way through shared
@@ -38,12 +39,15 @@
 /// Copies the left operand's tiles: a line's chunks of the TileM windows.
 template <class Tile, WalkedConfig C> struct WalkedPixels {
   using T = typename Tile::A;
-  static constexpr int line_bytes = Tile::CopyA::line_bytes, in_line = line_bytes / C.chunk, taps = C.taps_h * C.taps_w;
+  static constexpr int line_bytes = Tile::CopyA::line_bytes, in_line = line_bytes / C.chunk;
+  static constexpr bool volume = C.taps_d > 0;
+  static constexpr int taps = (volume ? C.taps_d : 1) * C.taps_h * C.taps_w;
   static_assert(in_line == 1 || in_line <= taps, "a line has each tap once at most");
   using Copies = WalkedCopies<line_bytes, C.copy, Tile::threads>;
   static constexpr int each = (Tile::tile_m + Copies::step - 1) / Copies::step;
   static constexpr u32 never = 1u << 15;           // no window has this bit
   static constexpr int places = C.up * C.up;
+  static_assert(C.taps_h + C.taps_d <= 15 && (!volume || (places == 1 && !C.blocked)));
   using Args = WalkedArgs<T, typename Tile::Sum, C.segments, taps * places>;
 
   const Args& g;
@@ -65,9 +69,9 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     for (int i = 0; i < each; ++i) {
       const u32 p = row + line(i);
       mask[i] = 0;
-      int n, h, w;
-      place(p, n, h, w);
-      locate(i, n, h, w);
+      int n, d, h, w;
+      place(p, n, d, h, w);
+      locate(i, n, d, h, w);
       if (p >= g.m || line(i) >= Tile::tile_m) continue;
 #pragma unroll
       for (int k = 0; k < C.taps_h; ++k)
@@ -75,6 +79,10 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
 #pragma unroll
       for (int k = 0; k < C.taps_w; ++k)
         if (static_cast<u32>(w + k * g.dilation[1]) < static_cast<u32>(g.in_width)) mask[i] |= 1u << (16 + k);
+      if constexpr (volume)
+#pragma unroll
+        for (int k = 0; k < C.taps_d; ++k)
+          if (static_cast<u32>(d + k * g.dilation_d) < static_cast<u32>(g.in_depth)) mask[i] |= 1u << (C.taps_h + k);
     }
     rows = row;
   }
@@ -118,20 +126,27 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     return tile_offset<line_bytes, Tile::a_reads>(line(i), Copies::byte(threadIdx.x));
   }
   /// Where window p begins.
-  __device__ __forceinline__ void place(u32 p, int& n, int& h, int& w) const {
-    const u32 row = g.width.quotient(p), image = g.height.quotient(row);
-    n = static_cast<int>(image);
+  __device__ __forceinline__ void place(u32 p, int& n, int& d, int& h, int& w) const {
+    const u32 row = g.width.quotient(p), image = g.height.quotient(row);                          // a volume's: a plane
+    if constexpr (volume) {
+      const u32 all = g.depth.quotient(image);
+      n = static_cast<int>(all);
+      d = static_cast<int>(image - all * g.depth.divisor) * g.stride_d - g.pad_d;
+    } else {
+      n = static_cast<int>(image), d = 0;
+    }
     h = static_cast<int>(row - image * g.height.divisor) * g.stride[0] - g.pad[0];
     w = static_cast<int>(p - row * g.width.divisor) * g.stride[1] - g.pad[1];
   }
-  /// Sets where window i begins in this segment: (h, w) of image n, upsampled.
-  __device__ __forceinline__ void locate(int i, int n, int h, int w) {
+  /// Sets where window i begins in this segment: (h, w) of image n, upsampled; (d, h, w) of volume n.
+  __device__ __forceinline__ void locate(int i, int n, int d, int h, int w) {
     const WalkedSegment<T>& s = g.segments[segment];
     if constexpr (places > 1) {
       first[i] = n * s.image + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel;
       steps[i] = walked_place(h, w, s.shift, C.up) * taps;
     } else {
       first[i] = n * s.image + h * s.row + w * s.pixel;
+      if constexpr (volume) first[i] += d * s.plane;
     }
   }
   /// Of tile `k_tile` of this segment.
@@ -146,9 +161,9 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     begin(0);
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      int n, h, w;
-      place(rows + line(i), n, h, w);
-      locate(i, n, h, w);
+      int n, d, h, w;
+      place(rows + line(i), n, d, h, w);
+      locate(i, n, d, h, w);
     }
   }
 };

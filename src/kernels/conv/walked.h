@@ -14,6 +14,7 @@ constexpr int walked_block = 32;
 
 struct WalkedConfig {
   int taps_h, taps_w;           // of the filter, 15 at most along either axis
+  int taps_d;                   // along the depth of a volume, with those of H 15 at most; 0: an image
   int chunk;                    // bytes of a tap's channels that lie side by side along K; 16, 32, … up to a line
   int copy;                     // bytes of a copy of pixels: 4, 8 or 16
   int width;                    // neighbouring channels of y that a lane has side by side
@@ -28,19 +29,20 @@ struct WalkedConfig {
 /// A step from a window's first pixel to the pixel under a tap.
 struct WalkedTap {
   i32 offset;                   // bytes
-  u32 inside;                   // bits that a window's mask has where the pixel lies inside: 1 << kh | 1 << (16 + kw)
+  u32 inside;                   // bits that a window's mask has where the pixel lies inside: 1 << kh | 1 << (16 + kw), of a volume
+                                // | 1 << (taps_h + kd)
 };
 static_assert(sizeof(WalkedTap) == 8);
 
 /// One of the images that are concatenated along their channels, of the same height and width once they are upsampled.
 template <class T> struct WalkedSegment {
-  const T* x;                   // [N, H, W, Ci]
+  const T* x;                   // [N, H, W, Ci]; of a volume [N, D, H, W, Ci]
   i32 image, row, pixel;        // bytes from one to the next
   i32 channels;                 // bytes of a pixel's
   i32 tiles;                    // of K
   i32 shift;                    // log2 of the upsampling
   i32 block;                    // bytes from a block of channels to the next, where they lie so
-  i32 unused;
+  i32 plane;                    // bytes from a plane of a volume to the next
 };
 static_assert(sizeof(WalkedSegment<void>) == 40);
 
@@ -65,7 +67,8 @@ template <class T, class Sum, int Segments, int Taps> struct WalkedArgs {
   Divider width, height;        // of the output
   i32 in_height, in_width;
   i32 stride[2], pad[2], dilation[2];                                       // along H, W
-  i32 unused;
+  Divider depth;                // of a volume's output; what follows is along D
+  i32 in_depth, stride_d, pad_d, dilation_d;
   WalkedSegment<T> segments[Segments];
   WalkedTap taps[Segments][Taps];
 };
@@ -78,7 +81,7 @@ SMELT_SHARED constexpr int walked_place(int h, int w, int shift, int up) {
 
 /// Bytes of a WalkedArgs, for numbers that the host knows at run time only.
 SMELT_SHARED constexpr u64 walked_bytes(int segments, int taps) {
-  return 120 + sizeof(WalkedSegment<void>) * static_cast<u64>(segments) +
+  return 144 + sizeof(WalkedSegment<void>) * static_cast<u64>(segments) +
          sizeof(WalkedTap) * static_cast<u64>(segments) * static_cast<u64>(taps);
 }
 static_assert(sizeof(WalkedArgs<void, void, 1, 1>) == walked_bytes(1, 1) &&

@@ -13,9 +13,9 @@
 namespace smelt::ops::conv {
 namespace {
 
-/// Rows and columns: a line is an image of one row.
+/// Rows and columns: a line is an image of one row, a volume has its depth before them.
 void plane(int64_t (&to)[2], const Shape& spatial, int64_t fill) {
-  to[0] = spatial.size() == 2 ? spatial[0] : fill;
+  to[0] = spatial.size() >= 2 ? spatial[spatial.size() - 2] : fill;
   to[1] = spatial.back();
 }
 
@@ -30,13 +30,16 @@ bool windows_side_by_side(const GpuRequest& r) {
   return true;
 }
 
-std::optional<Refusal> rejects(const GpuRequest& r) {
+std::optional<Refusal> rejects(const GpuRequest& r, Axes most) {
   const Problem& p = r.problem;
   const bool half = p.input == DType::f16 || p.input == DType::bf16, integers = p.quantization.has_value();
   if (p.transposed && !windows_side_by_side(r))
     return refuse(Reason::unsupported, "a transposed convolution whose windows overlap, or are cut off");
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
-  if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
+  if (p.spatial() > (most == Axes::three ? size_t{3} : size_t{2}))
+    return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 {}", p.spatial(), most == Axes::three ? "to 3" : "or 2");
+  if (p.spatial() == 3 && std::ranges::any_of(p.x, [](const Input& x) { return x.upsample != 1; }))
+    return refuse(Reason::unsupported, "a volume that is upsampled");
   const bool floats = half || p.input == DType::f32 || p.input == DType::f8e4m3fn;
   if (!integers && (!floats || r.weight().type != p.input))
     return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
@@ -73,8 +76,8 @@ int64_t ImplicitProblem::k(int64_t tile) const {
   return sum;
 }
 
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
-  if (auto why = rejects(r)) return *why;
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most) {
+  if (auto why = rejects(r, most)) return *why;
   const Problem& p = r.problem;
   ImplicitProblem q;
   q.type = p.input;
@@ -93,6 +96,13 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
   plane(in, grid, 1);
   q.in_height = in[0];
   q.in_width = in[1];
+  if (p.spatial() == 3)
+    q.depth = Depth{.out = p.y[2],
+                    .in = p.x[0].shape[2],
+                    .stride = p.stride[0],
+                    .pad = p.pad_begin[0],
+                    .dilation = p.dilation[0],
+                    .taps = p.w[2]};
   const int64_t element = bytes(p.input, 1);
   if (p.transposed) {  // pixels of x are the rows, and the taps are batches
     q.transposed = true;
@@ -138,6 +148,7 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
     s.channels = static_cast<int32_t>(x.shape[1]);
     s.shift = std::countr_zero(static_cast<uint64_t>(p.x[i].upsample));
     if (s.shift != 0 && p.spatial() == 1) return refuse(Reason::unsupported, "a line that is upsampled");
+    if (q.depth) q.depth->planes.push_back(strides[2]);
     q.segments.push_back(s);
   }
   return q;

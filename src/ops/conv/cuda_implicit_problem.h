@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace smelt::ops::conv {
 
 using ImageSegment = kernels::ImageSegment<void>;
 
+/// What a volume has before H and W.
+struct Depth {
+  int64_t out = 1, in = 1, stride = 1, pad = 0, dilation = 1, taps = 1;
+  std::vector<int64_t> planes = {};  // elements from one to the next, of each segment
+};
+
 struct ImplicitProblem {
   static constexpr int64_t padded_channels = 4;
   static constexpr int most_segments = 8;
@@ -23,13 +30,14 @@ struct ImplicitProblem {
   int64_t n = 0, out_height = 0, out_width = 0, m = 0;
   int64_t in_height = 0, in_width = 0;  // upsampled, and padded where it is
   int64_t stride[2], pad[2], dilation[2], taps[2];
-  int64_t vec = 1;          // elements of the widest copy of a pixel's channels
-  bool padded = false;      // the image is copied first; taps along W are "channels"
-  int64_t taps_w = 1;       // of the filter, where padded
-  bool transposed = false;  // with windows side by side: a batch a tap
+  std::optional<Depth> depth;  // of a volume
+  int64_t vec = 1;             // elements of the widest copy of a pixel's channels
+  bool padded = false;         // the image is copied first; taps along W are "channels"
+  int64_t taps_w = 1;          // of the filter, where padded
+  bool transposed = false;     // with windows side by side: a batch a tap
   int64_t batches = 1;
 
-  int64_t pixels() const { return n * out_height * out_width; }
+  int64_t pixels() const { return n * (depth ? depth->out : 1) * out_height * out_width; }
   /// Steps of K in tiles of so many.
   int64_t k(int64_t tile) const;
   /// The padded image's bytes; 0 where it is not.
@@ -56,8 +64,10 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
 /// The product that a convolution is, for what chooses its tiles: K in whole tiles of `tile`.
 matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile);
 
+/// Images, or volumes too.
+enum class Axes { two, three };
 /// The problem, or why the kernel does not take it.
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r);
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most = Axes::two);
 
 /// What follows the sums, for the kernel's rows, columns and batches.
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);

@@ -48,6 +48,7 @@ std::string source(const WalkedProblem& p, const WalkedTile& t, const CudaEpilog
   const matmul::CudaConfig& c = t.config;
   const std::string config = config_source("WalkedConfig", {{"taps_h", p.taps[0]},
                                                             {"taps_w", p.taps[1]},
+                                                            {"taps_d", p.depth ? p.depth->taps : 0},
                                                             {"chunk", t.chunk},
                                                             {"copy", p.vec * p.element},
                                                             {"width", t.width},

@@ -22,6 +22,19 @@ int64_t in_stage(int64_t line_bytes, int64_t line, int64_t byte) {
   return (line_bytes == 64 ? kernels::swizzled<64>(row, vector) : kernels::swizzled<128>(row, vector)) + byte % 16;
 }
 
+/// The steps of each segment of a volume: `append` takes one after the other.
+template <class Append> void append_steps_of_volume(Append&& append, const WalkedProblem& p) {
+  const auto bit = [](int64_t at) { return uint32_t{1} << at; };
+  for (size_t i = 0; i < p.segments.size(); ++i)
+    for (int64_t d = 0; d < p.depth->taps; ++d)
+      for (int64_t h = 0; h < p.taps[0]; ++h)
+        for (int64_t w = 0; w < p.taps[1]; ++w) {
+          const int64_t offset = d * p.depth->dilation * p.depth->planes[i] + h * p.dilation[0] * p.segments[i].row +
+                                 w * p.dilation[1] * p.segments[i].pixel;
+          append(kernels::WalkedTap{static_cast<int32_t>(offset * p.element), bit(h) | bit(16 + w) | bit(p.taps[0] + d)});
+        }
+}
+
 }  // namespace
 
 std::string WalkedTile::print() const { return fmt::format("{} c{} w{}", config.print(), chunk, width); }
@@ -33,7 +46,7 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
   if (!q.quantization && q.input == DType::f32) return refuse(Reason::wrong_type, "f32, whose sums tensor cores round");
   if (q.quantization && !fit_8_bits(r))
     return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
-  auto found = implicit_problem(r);
+  auto found = implicit_problem(r, Axes::three);
   if (!found) return found.refusal();
   WalkedProblem p{*std::move(found)};
   p.weight = q.quantization ? DType::i8 : q.input;
@@ -42,6 +55,9 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
   constexpr int64_t most_taps = 15, most_bytes = int64_t{1} << 31;
   if (std::max(p.taps[0], p.taps[1]) > most_taps)
     return refuse(Reason::too_large, "a filter of {} x {}, expected at most {} along an axis", p.taps[0], p.taps[1], most_taps);
+  if (p.depth && p.depth->taps + p.taps[0] > most_taps)
+    return refuse(Reason::too_large, "{} taps along the depth and {} along the height, expected at most {} together",
+                  p.depth->taps, p.taps[0], most_taps);
   if (p.vec * p.element < 4)
     return refuse(Reason::wrong_layout, "copies of {} bytes, expected at least 4: the channels of a pixel, or its strides",
                   p.vec * p.element);
@@ -60,7 +76,9 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
     for (const SegmentQuantization& more : r.quantization().more) p.zeros.push_back(more.zero);
     p.scaled = p.segments.size() > 1;
     const bool zeros = std::ranges::all_of(p.zeros, [](int32_t z) { return z == 0; });
-    p.filled = !zeros && (p.pad[0] != 0 || p.pad[1] != 0 ||
+    p.filled = !zeros && ((p.depth && (p.depth->pad != 0 || p.depth->in < (p.depth->out - 1) * p.depth->stride - p.depth->pad +
+                                                                              (p.depth->taps - 1) * p.depth->dilation + 1)) ||
+                          p.pad[0] != 0 || p.pad[1] != 0 ||
                           p.in_height < (p.out_height - 1) * p.stride[0] - p.pad[0] + (p.taps[0] - 1) * p.dilation[0] + 1 ||
                           p.in_width < (p.out_width - 1) * p.stride[1] - p.pad[1] + (p.taps[1] - 1) * p.dilation[1] + 1);
     set_integer_program(r, p.zeros[0]);
@@ -138,8 +156,9 @@ Tensor walked_weights(const Tensor& w, const WalkedProblem& p, const WalkedTile&
   const matmul::CudaConfig& c = t.config;
   const int64_t warp_n = c.tile_n / c.warps_n, tiles_n = divide_up(p.m, c.tile_n), k_tiles = walked_tiles(p, t);
   const int64_t element = p.element, stage = c.tile_n * t.line, taps = p.tap_count();
-  const int64_t rows = p.taps[0], columns = p.padded ? p.taps_w : p.taps[1];  // of the filter as ONNX has it
-  std::vector<int64_t> line_of(static_cast<size_t>(warp_n));                  // a warp's channels
+  const int64_t rows = (p.depth ? p.depth->taps : 1) * p.taps[0],
+                columns = p.padded ? p.taps_w : p.taps[1];    // of the filter as ONNX has it
+  std::vector<int64_t> line_of(static_cast<size_t>(warp_n));  // a warp's channels
   for (int64_t column = 0; column < warp_n; ++column)
     line_of[static_cast<size_t>(kernels::walked_channel(static_cast<int>(column), static_cast<int>(t.width)))] = column;
   const bool less_128 = w.type() == DType::u8;
@@ -190,11 +209,19 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
   args.k_tiles = narrow(k_tiles);
   args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
   set_geometry(args, p);
+  if (p.depth) {
+    args.depth = Divider(static_cast<uint32_t>(p.depth->out));
+    args.in_depth = narrow(p.depth->in);
+    args.stride_d = narrow(p.depth->stride);
+    args.pad_d = narrow(p.depth->pad);
+    args.dilation_d = narrow(p.depth->dilation);
+  }
   std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.steps())));
   std::memcpy(memory.data(), static_cast<const void*>(&args), offsetof(WalkedHead, segments));
   std::byte* to = memory.data() + offsetof(WalkedHead, segments);
   const auto append = [&to](const auto& v) { std::memcpy(to, static_cast<const void*>(&v), sizeof v), to += sizeof v; };
-  for (const ImageSegment& s : p.segments) {
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    const ImageSegment& s = p.segments[i];
     WalkedSegment one{};
     one.image = narrow(s.image * p.element);
     one.row = narrow(s.row * p.element);
@@ -204,7 +231,12 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
     one.shift = s.shift;
     static_assert(kernels::walked_block == channel_block);
     one.block = narrow(p.in_height * p.in_width * kernels::walked_block);
+    if (p.depth) one.plane = narrow(p.depth->planes[i] * p.element);
     append(one);
+  }
+  if (p.depth) {
+    append_steps_of_volume(append, p);
+    return memory;
   }
   for (const ImageSegment& s : p.segments)
     for (int64_t from_h = 0; from_h < p.up; ++from_h)  // where the window begins among the copies of a pixel

@@ -25,7 +25,7 @@ struct WalkedProblem : ImplicitProblem {
   int64_t element = 2;         // bytes of one
   int64_t up = 1;              // the largest factor that an image is upsampled by
 
-  int64_t tap_count() const { return taps[0] * taps[1]; }
+  int64_t tap_count() const { return (depth ? depth->taps : 1) * taps[0] * taps[1]; }
   /// Of a segment: the taps of windows that begin at each place among the copies of a pixel.
   int64_t steps() const { return tap_count() * up * up; }
 };
@@ -62,7 +62,7 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
 /// Where segments are scaled: kernels::WalkedScale of (segment, M), what zero points add to a sum and its scale.
 Tensor walked_scales(const Request& q, const WalkedProblem& p);
 
-/// ONNX's weights [M, C, KH, KW] as (tile of N, tile of K, TileN, line) bytes, permuted as stages have them.
+/// ONNX's weights [M, C, KH, KW] or [M, C, KD, KH, KW] as (tile of N, tile of K, TileN, line) bytes, permuted as stages have them.
 Tensor walked_weights(const Tensor& w, const WalkedProblem& p, const WalkedTile& t);
 /// The name of that form: the same where the bytes are.
 Key walked_packing(const WalkedProblem& p, const WalkedTile& t);

@@ -25,6 +25,8 @@ std::vector<Form> image_forms() {
        {{"pads", Ints{3, 3, 3, 3}}, {"strides", Ints{2, 2}}}, relu);
   conv("Conv", DType::f16, {1, 3, 16, 112, 112}, {64, 3, 3, 7, 7}, {1, 64, 16, 56, 56}, Layout::nhwc,
        {{"pads", Ints{1, 3, 3, 1, 3, 3}}, {"strides", Ints{1, 2, 2}}}, relu);
+  conv("Conv", DType::f16, {1, 64, 16, 56, 56}, {128, 64, 3, 3, 3}, {1, 128, 8, 28, 28}, Layout::nhwc,
+       {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"strides", Ints{2, 2, 2}}}, relu);
   conv("Conv", DType::f16, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::nhwc,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
   // Depthwise in rows: a sequence's, and of a plain image.
@@ -37,7 +39,7 @@ std::vector<Form> image_forms() {
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
     const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(zero_point).cast(type);
-    list.push_back(Form("QLinearConv", "", {{"pads", around}, {"group", group}})
+    list.push_back(Form("QLinearConv", "", {{"pads", Ints(2 * (w.size() - 2), 1)}, {"group", group}})
                        .in(type, std::move(x), layout)
                        .in(scale)
                        .in(zero)
@@ -51,6 +53,7 @@ std::vector<Form> image_forms() {
   };
   integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1);
   integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1, 0);  // as tensor maps fill it
+  integers(DType::u8, {1, 64, 8, 28, 28}, {64, 64, 3, 3, 3}, {1, 64, 8, 28, 28}, Layout::nhwc, 1);
   integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
   integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 30, 30}, {72, 1, 3, 3}, {1, 72, 30, 30}, Layout::plain, 72);

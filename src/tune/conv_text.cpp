@@ -30,9 +30,12 @@ void read_geometry(const TextFields& fields, std::string_view text, ConvText& p)
       for (const std::string_view part : parts_of(value, 'x'))
         numbers.push_back(part == "0" ? 0 : fields.extents(part, "padding")[0]);
     else
-      numbers = fields.extents(value, value.find('x') == value.npos ? "number" : "alongHxalongW");
-    if (numbers.size() > 2) fields.refuse(fmt::format("{}: expected one number or two, found '{}'", text[at], value));
-    if (numbers.size() == 1) numbers.push_back(numbers[0]);
+      numbers = fields.extents(value, value.find('x') == value.npos ? "number"
+                                      : p.axes() == 3               ? "alongDxalongHxalongW"
+                                                                    : "alongHxalongW");
+    if (numbers.size() > 1 && numbers.size() != p.axes())
+      fields.refuse(fmt::format("{}: expected one number or {}, found '{}'", text[at], p.axes() == 3 ? "three" : "two", value));
+    if (numbers.size() == 1) numbers.assign(p.axes(), numbers[0]);
     switch (text[at]) {
       case 's': p.stride = numbers; break;
       case 'p': p.pad = numbers; break;
@@ -43,7 +46,7 @@ void read_geometry(const TextFields& fields, std::string_view text, ConvText& p)
   }
 }
 
-/// The result's extent along H or W; 0 or less where a window does not fit.
+/// The result's extent along an axis; 0 or less where a window does not fit.
 int64_t out_extent(const ConvText& p, size_t axis) {
   const int64_t window = (p.w[axis + 2] - 1) * p.dilation[axis] + 1, room = p.x[axis + 2] + 2 * p.pad[axis] - window;
   return room < 0 ? 0 : room / p.stride[axis] + 1;
@@ -71,13 +74,16 @@ ConvText parse_conv(std::string_view text) {
   p.type = fields.type(1);
   const std::vector<std::string_view> shapes = parts_of(fields[2], ',');
   if (shapes.size() != 2) fields.refuse(fmt::format("expected two shapes, NxCxHxW,MxCxKHxKW, found '{}'", fields[2]));
-  p.x = fields.extents(shapes[0], "NxCxHxW"), p.w = fields.extents(shapes[1], "MxCxKHxKW");
+  const bool volume = std::ranges::count(shapes[0], 'x') == 4;
+  p.x = fields.extents(shapes[0], volume ? "NxCxDxHxW" : "NxCxHxW");
+  p.w = fields.extents(shapes[1], volume ? "MxCxKDxKHxKW" : "MxCxKHxKW");
+  p.stride.assign(p.axes(), 1), p.pad.assign(p.axes(), 0), p.dilation.assign(p.axes(), 1);
   if (fields.count() > 3) read_geometry(fields, fields[3], p);
   if (p.x[1] != p.w[1] * p.groups)
     fields.refuse(fmt::format("{} channels, expected {}: {} a group, groups: {}", p.x[1], p.w[1] * p.groups, p.w[1], p.groups));
   if (p.w[0] % p.groups != 0) fields.refuse(fmt::format("{} output channels are not a multiple of {} groups", p.w[0], p.groups));
-  for (size_t axis = 0; axis < 2; ++axis)
-    if (out_extent(p, axis) < 1) fields.refuse(fmt::format("no window fits along {}", "HW"[axis]));
+  for (size_t axis = 0; axis < p.axes(); ++axis)
+    if (out_extent(p, axis) < 1) fields.refuse(fmt::format("no window fits along {}", "DHW"[3 - p.axes() + axis]));
   if (fields.count() > 4) {
     if (fields[4] != "nhwc" && fields[4] != "nchw")
       fields.refuse(fmt::format("expected a layout nhwc or nchw, found '{}'", fields[4]));
@@ -99,14 +105,17 @@ std::string print(const ConvText& p) {
 ProblemNode conv_node(const ConvText& p) {
   const bool integers = ops::is_byte(p.type);
   const ops::Layout layout = p.channels_last ? ops::Layout::nhwc : ops::Layout::plain;
-  const Shape y{p.x[0], p.w[0], out_extent(p, 0), out_extent(p, 1)};
+  Shape y{p.x[0], p.w[0]};
+  for (size_t axis = 0; axis < p.axes(); ++axis) y.push_back(out_extent(p, axis));
   auto node = std::make_shared<Node>();
   node->domain = smelt_domain;
   node->op = integers ? "QLinearConv" : "Conv";
   node->name = print(p);
   if (!integers) node->attrs["segments"] = int64_t{1};
   node->attrs["strides"] = p.stride;
-  node->attrs["pads"] = std::vector<int64_t>{p.pad[0], p.pad[1], p.pad[0], p.pad[1]};
+  std::vector<int64_t> pads = p.pad;  // begins, then ends
+  pads.insert(pads.end(), p.pad.begin(), p.pad.end());
+  node->attrs["pads"] = std::move(pads);
   node->attrs["dilations"] = p.dilation;
   node->attrs["group"] = p.groups;
   std::vector<std::string> parts = p.epilogue;
@@ -119,7 +128,7 @@ ProblemNode conv_node(const ConvText& p) {
   if (integers) {
     const auto scalar = [](auto value) { return constant(Tensor::scalar(value)); };
     Tensor scales = Tensor::empty(DType::f32, {p.w[0]});
-    std::ranges::fill(scales.span<float>(), 0.1f / std::sqrt(static_cast<float>(p.w[1] * p.w[2] * p.w[3])));
+    std::ranges::fill(scales.span<float>(), 0.1f / std::sqrt(static_cast<float>(elements(p.w) / p.w[0])));
     b.inputs.push_back(scalar(0.05f));
     b.inputs.push_back(p.type == DType::u8 ? scalar(uint8_t{0}) : scalar(int8_t{0}));
     b.inputs.push_back(constant(std::move(scales)));

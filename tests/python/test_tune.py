@@ -75,7 +75,8 @@ def test_convolutions_of_every_kind_run(command):
             ("conv:f32:2x16x9x9,8x16x1x1", "conv:f32:2x16x9x9,8x16x1x1:s1p0:nhwc:none"),
             ("conv:u8:1x16x9x9,32x16x3x3:s2p1:nhwc:bias+relu+residual", "conv:u8:1x16x9x9,32x16x3x3:s2p1:nhwc:bias+relu+residual"),
             ("conv:i8:1x16x9x9,16x1x3x3:g16p1x1d1:nhwc", "conv:i8:1x16x9x9,16x1x3x3:s1p1g16:nhwc:none"),
-            ("conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu", "conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu")):
+            ("conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu", "conv:f32:1x16x9x9,32x8x3x3:s1x2p1x2d2g2:nchw:gate+silu"),
+            ("conv:f32:1x4x3x9x9,8x4x3x3x3:s1x2x2p1", "conv:f32:1x4x3x9x9,8x4x3x3x3:s1x2x2p1:nhwc:none")):
         rows = rows_of(command, problem)
         assert rows and {r["product"] for r in rows} == {name}, problem
 
@@ -89,6 +90,8 @@ def test_convolutions_of_every_kind_run(command):
     ("conv:f32:1x2x3x3,4x2x1x1:s", "expected s, p, d or g, each with a number, as s2p1, found 's'"),
     ("conv:f32:1x2x3x3,4x2x1x1:s0", "number: expected a number from 1 to 16777216, found '0'"),
     ("conv:f32:1x2x3x3,4x2x1x1:p1x2x3", "p: expected one number or two, found '1x2x3'"),
+    ("conv:f32:1x2x3x3x3,4x2x1x1x1:p1x2", "p: expected one number or three, found '1x2'"),
+    ("conv:f32:1x2x3x3x3,4x2x5x1x1", "no window fits along D"),
     ("conv:f32:1x2x3x3,4x3x1x1", "2 channels, expected 3: 3 a group, groups: 1"),
     ("conv:f32:1x2x3x3,4x2x5x5:p0", "no window fits along H"),
     ("conv:f32:1x2x3x3,4x2x1x1:s1:chwn", "expected a layout nhwc or nchw, found 'chwn'"),

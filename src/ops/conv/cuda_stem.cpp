@@ -215,6 +215,8 @@ std::vector<StemTile> stem_tiles(const GpuRequest& r, const StemAround& around) 
     if (wanted < 64 && divide_up(p.outputs(), columns) > 1) continue;  // each tile of columns copies the image again
     for (const auto& [warps, fragments] : {std::pair<int64_t, int64_t>{8, 2}, {8, 1}, {4, 4}, {4, 2}, {4, 1}}) {
       if (plane_steps(r) * fragments * (columns / 8) > std::max<int64_t>(most_products, plane_steps(r) * (columns / 8))) continue;
+      // Sums are kept from plane to plane while the next is copied: 16 bytes spilled (sm_100a, f16, 3x7x7 taps).
+      if (taps(p)[0] > 1 && r.gpu->info.major >= 10 && warps == 8 && fragments * columns > 64) continue;
       StemTile t{.fragments = fragments, .warps = warps, .columns = columns};
       const int64_t windows = 16 * fragments * t.warps;
       if (columns % 16 != 0) continue;

@@ -27,7 +27,9 @@ than ONNX Runtime's CUDA provider.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -184,8 +186,11 @@ class Peer:
         self.timer.cancel()
         self.timer = threading.Timer(self.limit, self.end)
         self.timer.start()
-        said, _ = self.process.communicate("now\n")
-        rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        with contextlib.suppress(BrokenPipeError):
+            print("now", file=self.process.stdin, flush=True)
+        lines = itertools.takewhile(lambda line: '{"done' not in line, iter(self.process.stdout.readline, ""))
+        rows = [json.loads(line) for line in lines if line.startswith("{")]
+        self.timer.cancel()
         return {r["peer"]: {k: v for k, v in r.items() if k != "peer"} for r in rows if "peer" in r}
 
     def end(self):

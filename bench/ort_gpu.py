@@ -7,8 +7,8 @@ Inputs and outputs are bound on the device. "ort" is the CUDA provider with its 
 where the graph has a Conv, "ort_graph" the faster of the two in CUDA graph mode, with the outputs bound to buffers of the shapes
 that the first found. The median and interquartile range over samples of up to 20 runs that follow each other, waited for at the
 end, by the host's clock: 30 samples, fewer where they would take more than 0.4 s. Prints a line of JSON as each figure is known.
---device cpu: the plain row on the CPU provider. --wait: prints {"ready": seconds} once all sessions ran, and measures when a line
-comes.
+--device cpu: the plain row on the CPU provider. --wait: prints {"ready": seconds} once all sessions ran, measures when a line
+comes, and prints {"done": true} before it ends, which takes a while.
 """
 import argparse
 import importlib.util
@@ -142,6 +142,8 @@ def main():
         print(json.dumps({"peer": peer, **rows[peer]}), flush=True)
     for peer in rows.keys() - runners.keys():
         print(json.dumps({"peer": peer, **rows[peer]}), flush=True)
+    if a.wait:
+        print(json.dumps({"done": True}), flush=True)
 
 
 if __name__ == "__main__":

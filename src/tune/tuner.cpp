@@ -314,8 +314,13 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     }
   }
   if (!timed.empty()) choice.candidate = timed[winner_of(choice.timings)];
-  if (machine_.gpu && level_ >= 2 && !choice.out_of_time)
-    for (const size_t i : finalists(as_in_plans(choice.timings))) choice.finalists.push_back(timed[i]);
+  if (machine_.gpu && level_ >= 2 && !choice.out_of_time) {
+    const std::vector<Timing> timings = as_in_plans(choice.timings);
+    for (const size_t i : finalists(timings)) choice.finalists.push_back(timed[i]);
+    // Unless a model decides the order does, but a library's kernel has to win.
+    if (const size_t first = first_alone(timings); !choice.finalists.empty() && !is_of_library(timings[first].tactic))
+      choice.candidate = timed[first];
+  }
   const Timing* chosen = timing_of(choice.timings, offer.candidates[choice.candidate]);
   for (size_t i : allowed) {
     const auto& c = offer.candidates[i];

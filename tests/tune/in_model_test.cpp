@@ -20,7 +20,7 @@ struct MadeUpModel {
 
   MadeUpModel(size_t count, double each_us, double spread, uint32_t seed) : random(seed) {
     std::mt19937 made(seed / 1000 + 1);
-    std::uniform_int_distribution<size_t> several(2, fastest_finalists + first_finalists);
+    std::uniform_int_distribution<size_t> several(2, 6);
     std::exponential_distribution<double> above(1 / spread);
     for (size_t p = 0; p < count; ++p) {
       std::vector<double>& of = us.emplace_back();
@@ -103,15 +103,39 @@ TEST(InModel, where_the_time_is_up_at_once_nothing_changes) {
   EXPECT_EQ(f.undecided, 10u);
 }
 
-TEST(InModel, finalists_are_the_fastest_and_the_first_in_order_of_those_that_are_near) {
+std::vector<Timing> timings_of(std::initializer_list<double> all) {
   std::vector<Timing> timings;
-  for (const double us : {30.0, 11.2, 11.1, 11.0, 12.0, 10.9, 10.8, 10.2, 10.0})
-    timings.push_back({.tactic = "t", .min = us, .samples = 3});
-  EXPECT_EQ(finalists(timings), (std::vector<size_t>{1, 2, 3, 5, 7, 8}));
+  for (const double us : all) timings.push_back({.tactic = "t", .min = us, .samples = 3});
+  return timings;
+}
+
+TEST(InModel, finalists_are_the_first_in_order_of_those_that_are_near) {
+  std::vector<Timing> timings = timings_of({30.0, 11.2, 13.4, 13.6, 10.9, 10.0});
+  EXPECT_EQ(finalists(timings), (std::vector<size_t>{1, 2, 4, 5}));
   EXPECT_EQ(finalists(std::span(timings).first(1)), std::vector<size_t>());
   timings.resize(2);
   timings[0].samples = 0;
   EXPECT_EQ(finalists(timings), std::vector<size_t>());
+  // Which of those behind them is the fastest makes no difference but for the first that takes as long as that.
+  EXPECT_EQ(finalists(timings_of({12, 12, 12, 12, 12, 12, 12, 12, 12, 10.1, 10})), (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 9}));
+  EXPECT_EQ(finalists(timings_of({12, 12, 12, 12, 12, 12, 12, 12, 12, 10, 10.1})), (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 9}));
+}
+
+TEST(InModel, without_a_model_the_first_that_takes_as_long_is_chosen) {
+  EXPECT_EQ(first_alone(timings_of({2.4, 2.3, 2.0})), 1u);
+  EXPECT_EQ(first_alone(timings_of({110, 104, 102.9, 100})), 2u);
+  std::vector<Timing> timings = timings_of({1, 1});
+  timings[0].samples = 0;
+  EXPECT_EQ(first_alone(timings), 1u);
+}
+
+/// One that is 3% faster is worth two places, and no more than two.
+TEST(InModel, a_place_further_back_has_a_price) {
+  MadeUpModel m(1, 10, 1, 1);
+  m.problems = {{4, 10}}, m.us = {{10, 10, 9.7, 9.7}};
+  EXPECT_EQ(m.race().chosen, std::vector<size_t>{2});
+  m.us = {{10, 10, 10, 9.8}};
+  EXPECT_EQ(m.race().chosen, std::vector<size_t>{0});
 }
 
 TEST(InModel, few_trials_are_for_what_takes_longest) {

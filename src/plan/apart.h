@@ -1,4 +1,4 @@
-// What a plan runs as its parts instead of as one: FusedChoices, FirstLayers, JoinedProducts, GatedProducts, CachedAttention and JoinedRotary keep it in one place.
+// What a plan runs as its parts instead of as one: FusedChoices, FirstLayers, JoinedProducts, GatedProducts, NormedProducts, CachedAttention and JoinedRotary keep it in one place.
 #pragma once
 
 #include <mutex>

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
+#include "plan/product_steps.h"
 
 namespace smelt::plan {
 namespace {
@@ -16,23 +16,12 @@ namespace {
 /// The weights of both take memory that the model's own do not, so that what is as fast either way stays apart.
 constexpr double clearly_less = 0.98;
 
-bool is_product(const Step& step) {
-  const Node& n = *step.node;
-  return step.kind == StepKind::kernel && (n.is("MatMul", smelt_domain) || n.is("MatMul")) && n.get_int("transA", 0) == 0 &&
-         n.get_int("transB", 0) == 0 && n.get_float("alpha", 1) == 1 && n.get_int(ops::matmul::gate_attribute, 0) == 0;
-}
+bool is_product(const Step& step) { return is_plain_product(step) && step.node->get_int(ops::matmul::gate_attribute, 0) == 0; }
 
 bool has_no_program(const Segment& s, const Step& step) {
   const DType type = s.tensor(step.outputs[0]).type;
   const std::optional<expr::Program>& program = step.node->program;
   return step.inputs.size() == 2 && (!program || program == expr::conversion(accumulator(type), type));
-}
-
-/// Whether one step alone reads the tensor, and no caller.
-bool is_read_once(const Segment& s, TensorIndex t) {
-  int64_t readers = std::ranges::count(s.results, t, &Port::tensor) * 2;
-  for (const Step& step : s.steps) readers += std::ranges::count(step.inputs, t);
-  return readers == 1;
 }
 
 }  // namespace
@@ -103,9 +92,7 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
     int64_t input = 1;
     for (size_t k = 2; k < pair->input; ++k) input += s.steps[i].inputs[k] == absent ? 0 : 1;
     node.attrs[ops::matmul::gate_attribute] = input;
-    node.sources.insert(node.sources.end(), s.steps[pair->up].node->sources.begin(), s.steps[pair->up].node->sources.end());
-    std::ranges::sort(node.sources);
-    node.sources.erase(std::unique(node.sources.begin(), node.sources.end()), node.sources.end());
+    add_sources(node, *s.steps[pair->up].node);
     one.node = std::make_shared<const Node>(std::move(node));
     const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
     const auto parts = [&] {
@@ -130,8 +117,7 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
     else if (d.times)
       s.steps[i].fused = d.times;
   }
-  std::ranges::sort(gone, std::greater<>());
-  for (const size_t at : gone) s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
+  erase_steps(s, std::move(gone));
 }
 
 }  // namespace smelt::plan

@@ -90,6 +90,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   joined_.apply(s, *context_, may_measure, optimize, accepted);
   if (optimize && !target.is_host) {
     gated_.apply(s, *context_, may_measure);
+    normed_.apply(s, *context_, may_measure);
     cached_.apply(s, caches, *context_, may_measure);
     rotary_.apply(s, *context_, may_measure);
   }

@@ -26,6 +26,7 @@
 #include "plan/joined_rotary.h"
 #include "plan/layout_regions.h"
 #include "plan/layouts.h"
+#include "plan/normed_products.h"
 #include "plan/segment.h"
 #include "plan/shapes.h"
 #include "plan/similar_choices.h"
@@ -95,6 +96,7 @@ class Planner {
   mutable FirstLayers first_layers_{apart_};
   mutable JoinedProducts joined_{apart_};
   mutable GatedProducts gated_{apart_};
+  mutable NormedProducts normed_{apart_};
   mutable CachedAttention cached_{apart_};
   mutable JoinedRotary rotary_{apart_};
   mutable AcceptedLayouts accepted_;

@@ -8,6 +8,7 @@
 //   first_layers.h   first layers that are slower as one kernel, or that none takes → their parts' steps
 //   joined_products.h products of one input → one product, whose readers read slices, or the products one by one
 //   gated_products.h a gate and what it gates → one product, on a GPU
+//   normed_products.h a normalisation and the product that reads it → one product, on a GPU
 //   caches.h         the strides of an input and an output that are one buffer
 //   strided_views.h  data movement that readers or makers can follow by strides        → view steps
 //   buffers.h        views share their source's buffer, concat inputs lie in its output → tensors' buffers

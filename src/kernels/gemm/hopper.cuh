@@ -128,12 +128,15 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       if constexpr (Plan::Operands::mapped) finish.store_by(g.y);
       finish.begin(tile.batch, row, column / products);
       multiply();
+      if constexpr (Tile::norm != HopperNorm::none) sums.normalise(g.inverse_k, g.epsilon);
       finish.finish(sums);
     } else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) {
       ClusterFinish<Tile, Plan::splits, typename Plan::Operands, decltype(args.epilogue)> finish(epilogue, tile.batch, row, column, g.m, g.n);
+      static_assert(Tile::norm == HopperNorm::none);
       multiply();
       finish.finish(sums, memory, ring);
     } else {
+      static_assert(Tile::norm == HopperNorm::none);
       multiply();
       const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);     // inside of the output
       const auto start = epilogue.start(tile.batch);

@@ -7,6 +7,10 @@
 
 namespace smelt::kernels {
 
+/// Whether a's rows are normalised before they are multiplied: divided by the root of their mean square, or by their deviation, where b's
+/// columns sum to nothing, so that what is the same in all of a row falls out.
+enum class HopperNorm { none, rms, layer };
+
 struct HopperTileConfig {
   int m, n;                              // of y
   int groups;                            // of four warps that multiply
@@ -17,6 +21,7 @@ struct HopperTileConfig {
   int across, down;                      // a patch of blocks of a cluster: those side by side share a, those below each other b
   int registers;                         // of a multiplying thread by setmaxnreg; 0: as launched
   bool b_packed;                         // b is no map: stages as shared memory has them lie one behind the other
+  HopperNorm norm = HopperNorm::none;
 };
 
 constexpr int hopper_store_lines = 16, hopper_store_columns = 64;   // of a box of y
@@ -51,6 +56,7 @@ struct HopperGemmArgs {
   Divider tiles_of_raster;               // raster_rows rows of them (gemm/raster.cuh)
   u32 split_k;                           // steps of K of a split, whole tiles of them
   u32 b_ahead;                           // b is a constant, and its first stages come while the kernel before still runs
+  float inverse_k, epsilon;              // where rows are normalised: 1 / K, and what is added to the variance
 };
 static_assert(sizeof(HopperGemmArgs) == 640);
 

@@ -21,6 +21,7 @@
 #include "common/cluster.cuh"
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/wgmma.cuh"
+#include "gemm/hopper_moments.cuh"
 #include "gemm/hopper_operand.cuh"
 #include "gemm/hopper_sums.cuh"
 
@@ -38,6 +39,8 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   using Sum = typename HopperSums<TA>::Type;
   static constexpr bool stages_apart = IsE4m3<TA>::value;                   // each is summed for itself first
   static constexpr bool integers = sizeof(TA) == 1 && !stages_apart;
+  static constexpr HopperNorm norm = C.norm;
+  static_assert(norm == HopperNorm::none || (!C.swap && C.a_k_major && sizeof(TA) == 2));
   static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;
   static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 128 / sizeof(TA), stages = C.stages, groups = C.groups;
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
@@ -60,6 +63,7 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   static constexpr int exchange_row = swap ? 20 : part + 8, exchange_bytes = 8 * exchange_row * 4;   // of a warp
 
   Sum d[rows][columns / 2] = {};                                            // (rows) of (64, columns)
+  HopperMoments<TA, rows, norm> moments;                                    // of the lines of left
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int group() { return threadIdx.x / 128; }
@@ -144,6 +148,8 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
         for (int i = 0; i < rows; ++i)
           product(d[i], left + offset + i * Left::per_block + step * Left::per_step, right + offset + step * Right::per_step);
       ptx::wgmma_commit_group();
+      if constexpr (norm != HopperNorm::none)
+        moments.add(ring + at.stage * stage_bytes + group_of_tile() * (rows * 8192)), __syncwarp();
       // The products of the step before are done, those of this one are on their way.
       ptx::wgmma_wait_group<1>();
       if (t > 0) release(done, before);
@@ -157,6 +163,16 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
     for (int i = 0; i < rows; ++i)
 #pragma unroll
       for (int e = 0; e < columns / 2; ++e) ptx::keep_order(d[i][e]);
+  }
+
+  /// Rows that are normalised first: their sums are those of the rows as they are, over the deviation.
+  __device__ __forceinline__ void normalise(float inverse_k, float epsilon) {
+    float of[rows][2];
+    moments.inverse(of, inverse_k, epsilon);
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int e = 0; e < columns / 2; ++e) d[i][e] *= of[i][e / 2 % 2];
   }
 
   /// The same of 8-bit floats: while a group adds a stage's sums to those before, others multiply.

@@ -101,9 +101,12 @@ std::string_view operand_type(DType t) { return t == DType::f8e4m3fn ? "e4m3" : 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
       "{}<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}}}{}{}>",
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}{}}}{}{}>",
       c.lines > 0 ? "SlidingTile" : "HopperTile", operand_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
       c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
+      p.norm == kernels::HopperNorm::none
+          ? ""
+          : fmt::format(", .norm = HopperNorm::{}", p.norm == kernels::HopperNorm::rms ? "rms" : "layer"),
       c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
 }
 
@@ -123,8 +126,10 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   // what the copies bring, and of the copies' way.
   const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
   const double read = 16 + columns / 4;
-  const double step = std::max({4 * blocks_of_64 * std::max(columns / 2, read) / 0.962,
-                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128), real(stage) / 67.4});
+  // Rows that are normalised are read once more, three or four instructions an element, beside the products.
+  const double moments = p.norm == kernels::HopperNorm::none ? 0 : blocks_of_64 * 110;
+  const double step = std::max({moments, 4 * blocks_of_64 * std::max(columns / 2, read) / 0.962,
+                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128 + moments / 2), real(stage) / 67.4});
   // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
   const double end = 416 + area / real(c.sharing()) / 2.75;
   const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);

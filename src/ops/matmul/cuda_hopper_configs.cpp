@@ -127,6 +127,8 @@ std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
     return refuse(Reason::wrong_type,
                   "a product of {} and {}, this one multiplies f16, bf16, f32 as tf32, f8e4m3fn, and 8 bits by i8",
                   smelt::name(p.type), smelt::name(p.type_b));
+  if (p.norm != kernels::HopperNorm::none && (bytes(p.type, 1) != 2 || !p.a.k_major))
+    return refuse(Reason::wrong_layout, "rows that are normalised first, of other than 16 bits or not along K");
   if (p.row_sums)
     return refuse(Reason::wrong_value, "the right operand's zero points times the rows' sums, which it does not take");
   if (along_k_only(p) && !(p.a.k_major && (p.b.k_major || p.weights.valid())))
@@ -189,7 +191,7 @@ constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
   const int64_t count = c.tiles(p), steps = divide_up(p.k, c.steps);
   std::vector<HopperConfig> ways{c};
-  if (c.alternate || c.registers > 0 || c.gated) return ways;
+  if (c.alternate || c.registers > 0 || c.gated || p.norm != kernels::HopperNorm::none) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
     const bool cluster = f <= most_cluster, none_empty = (f - 1) * divide_up(steps, f) < steps;
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
@@ -235,6 +237,12 @@ constexpr int64_t most_steps_stored_by_maps = 24;
 
 /// Whether a thread's sums leave registers for the rest: of windows that slide ptxas 13.0 else spills or gives up.
 bool sums_fit(const HopperConfig& c) { return c.rows() * c.columns() / 2 + (c.swap ? 40 : 48) <= launched_registers(c); }
+
+/// Whether a thread's sums leave registers for the moments of rows that are normalised, and what these are made of.
+bool moments_fit(const HopperConfig& c) {
+  const int64_t granted = std::min<int64_t>(c.registers > 0 ? c.registers : launched_registers(c), 255);
+  return c.rows() * c.columns() / 2 + 2 * c.rows() + 56 <= granted;
+}
 
 }  // namespace
 
@@ -297,12 +305,16 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       if (p.type == DType::f8e4m3fn && !holds_sums_apart(c)) continue;
       // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
       if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
+      if (p.norm != kernels::HopperNorm::none && (t.swap || !after.in_registers || !moments_fit(c))) continue;
       if (after.in_registers)
         c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.gated ? c.tile_n / 2 : c.tile_n);
       c.mapped = after.mapped && c.alternate && divide_up(p.k, c.steps) <= most_steps_stored_by_maps;
       if (fill_shared(p, after, c, gpu)) add_ways(p, after, c, gpu, ranked);
     }
   }
+  if (ranked.empty() && p.norm != kernels::HopperNorm::none)
+    return refuse(Reason::wrong_shape, "no tile has rows that are normalised first: {} x {}, results of {}", p.m, p.n,
+                  smelt::name(p.epilogue.output().type));
   if (ranked.empty())
     return refuse(Reason::wrong_machine, "no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
   std::ranges::stable_sort(ranked, {}, &std::pair<double, HopperConfig>::first);

@@ -183,6 +183,7 @@ HopperKernel::HopperKernel(const CudaProblem& p, const HopperConfig& c, const Gp
   if (c.mapped) results_.emplace(epilogue_, p.m, c.tile_n / (c.gated ? 2 : 1));
   args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
   if (tiles_ > most_blocks || raster_rows * tiles_n > most_blocks) fail("{} tiles, {} are counted", tiles_, most_blocks);
+  args_.inverse_k = 1 / static_cast<float>(p.k), args_.epsilon = p.epsilon;
   args_.tiles_m = static_cast<uint32_t>(tiles_m);
   args_.tiles = static_cast<uint32_t>(tiles_);
   const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };

@@ -6,6 +6,7 @@
 
 #include "ops/core/strides.h"
 #include "ops/matmul/gated_product.h"
+#include "ops/matmul/normed_product.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -170,9 +171,15 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
   if (repeats && b.inputs[1].strides.empty() && b.inputs[1].shape == Shape{r.k, r.n} &&
       b.inputs[1].constant.shape() == Shape{r.k, r.n} && r.b.outer == 1)
     r.weights = b.inputs[1].constant;
+  const std::string norm = b.node->get_string(norm_attribute, "");
+  if (!norm.empty()) {
+    r.norm = norm == "rms" ? kernels::HopperNorm::rms : kernels::HopperNorm::layer;
+    r.epsilon = b.node->get_float(norm_epsilon_attribute, 0);
+    if (product.alpha != 1) return refuse(Reason::wrong_attribute, "rows that are normalised, times alpha");
+  }
   r.epilogue = std::move(*made);
   r.problem = product.problem;
-  Key key((up > 0 ? fmt::format("gated{} ", up) : "") + r.epilogue.text());
+  Key key((norm.empty() ? "" : "normed " + norm + " ") + (up > 0 ? fmt::format("gated{} ", up) : "") + r.epilogue.text());
   add_operand(key, 'a', b.inputs[0]);
   add_operand(key, 'b', b.inputs[1]);
   r.problem.epilogue = key.text();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/hopper.h"
 #include "ops/core/key.h"
 #include "ops/cuda/epilogue.h"
 #include "ops/cuda/walk.h"
@@ -59,7 +60,9 @@ struct CudaProblem : CudaGeometry {
   bool constant_b = false;  // no kernel writes it
   Tensor weights;           // b where it is a constant whose matrix lies dense as [K, N], and batches repeat it; else not valid()
   double image_bytes = 0;   // of a, where it is an image whose windows a convolution reads; 0: a matrix
-  bool gated = false;       // n: of two products, 64 columns of the second behind every 64 of the first (gated_product.h)
+  kernels::HopperNorm norm = kernels::HopperNorm::none;  // of a's rows, before they are multiplied (normed_product.h)
+  float epsilon = 0;                                     // that it adds
+  bool gated = false;  // n: of two products, 64 columns of the second behind every 64 of the first (gated_product.h)
   double flops() const {
     return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

@@ -78,7 +78,8 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   const matmul::CudaProblem& p = *found;
   offer.problem = Key(matmul::print(p.problem)).flag(";tf32", machine.gpu->tf32 && p.type == DType::f32).text();
   if (matmul::is_wide(p.type)) return matmul::offer_wide_cuda(p, machine.gpu, offer);
-  if (p.gated || p.type == DType::f8e4m3fn) return matmul::offer_hopper(p, machine.gpu, offer);
+  if (p.gated || p.norm != kernels::HopperNorm::none || p.type == DType::f8e4m3fn)
+    return matmul::offer_hopper(p, machine.gpu, offer);
   matmul::offer_cuda(p, machine.gpu, offer,
                      [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
   matmul::offer_hopper(p, machine.gpu, offer);

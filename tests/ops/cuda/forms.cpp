@@ -100,6 +100,13 @@ std::vector<Form> all_forms() {
   turns.in(DType::f16, {4096, 512}).in(DType::f16, {512, 1408}).in(DType::f16, {1408}).out(DType::f16, {4096, 1408});
   turns.arch = "sm_90a";
   list.push_back(std::move(turns));
+  Form normed("MatMul", smelt_domain, {{"norm", std::string("layer")}, {"norm_epsilon", 1e-5f}}, bias_gelu);
+  normed.in(DType::f16, {197, 768})
+      .in(Tensor::zeros(DType::f16, {768, 3072}))
+      .in(DType::f16, {3072})
+      .out(DType::f16, {197, 3072});
+  normed.arch = "sm_90a";
+  list.push_back(std::move(normed));
   for (Form& f : data_forms()) list.push_back(std::move(f));
   for (Form& f : attention_forms()) list.push_back(std::move(f));
   for (Form& f : image_forms()) list.push_back(std::move(f));

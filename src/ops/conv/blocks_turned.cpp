@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
+#include "ops/conv/between_copies.h"
 #include "ops/core/align.h"
 #include "ops/core/channel_blocks.h"
 #include "ops/core/strides.h"
@@ -22,11 +22,6 @@ struct Turn {
   BoundTensor blocks, image;
   Offer offer;
 };
-
-const Candidate* fastest(const Offer& o) {
-  const auto at = std::ranges::min_element(o.candidates, {}, &Candidate::estimate_us);
-  return at == o.candidates.end() ? nullptr : &*at;
-}
 
 /// [N, H, W, C] in memory, seen as [N, C / 32, H, W, 32].
 Shape block_strides(const Shape& blocks) {
@@ -53,47 +48,6 @@ Turn turn(const BoundTensor& t, size_t input, bool back, const Machine& machine)
   offer_moves_cuda(copy, {{t.shape, memory_strides(copy.inputs[0]), memory_strides(copy.outputs[0])}}, *machine.gpu, made.offer);
   return made;
 }
-
-class TurnedKernel final : public Kernel {
- public:
-  struct Copy {
-    size_t input;
-    int64_t at;  // of the channels-last image in the workspace
-    std::unique_ptr<Kernel> kernel;
-  };
-
-  TurnedKernel(std::vector<Copy> before, Copy behind, std::unique_ptr<Kernel> inner, int64_t images)
-      : before_(std::move(before)), behind_(std::move(behind)), inner_(std::move(inner)), images_(images) {}
-
-  int64_t workspace() const override {
-    int64_t most = std::max(inner_->workspace(), behind_.kernel->workspace());
-    for (const Copy& c : before_) most = std::max(most, c.kernel->workspace());
-    return images_ + most;
-  }
-  bool reads(size_t i) const override { return inner_->reads(i) || std::ranges::find(before_, i, &Copy::input) != before_.end(); }
-
-  void run(const Buffers& b) override {
-    char* const memory = static_cast<char*>(b.workspace);
-    const auto copied = [&](const Copy& c, const void* from, void* to) {
-      c.kernel->run({std::span(&from, 1), std::span(&to, 1), memory + images_, b.stream});
-    };
-    given_.assign(b.inputs.begin(), b.inputs.end());
-    for (const Copy& c : before_) {
-      copied(c, b.inputs[c.input], memory + c.at);
-      given_[c.input] = memory + c.at;
-    }
-    void* const made[] = {memory + behind_.at};
-    inner_->run({given_, made, memory + images_, b.stream});
-    copied(behind_, made[0], b.outputs[0]);
-  }
-
- private:
-  std::vector<Copy> before_;
-  Copy behind_;
-  std::unique_ptr<Kernel> inner_;
-  int64_t images_;  // bytes of all channels-last images
-  std::vector<const void*> given_;
-};
 
 /// The problem inside: what of it is copied, and what it is then.
 struct Inside {
@@ -162,13 +116,13 @@ void offer_blocks_turned(const BoundNode& node, const Machine& machine, OfferTac
                               const auto copy = [&](const Turn& t) {
                                 const int64_t at = images;
                                 images += device_aligned(storage_bytes(t.image));
-                                return TurnedKernel::Copy{t.input, at, fastest(t.offer)->prepare()};
+                                return BetweenCopies::Copy{t.input, at, fastest(t.offer)->prepare()};
                               };
-                              std::vector<TurnedKernel::Copy> before;
+                              std::vector<BetweenCopies::Copy> before;
                               for (const Turn& t : inside->before) before.push_back(copy(t));
-                              TurnedKernel::Copy behind = copy(inside->behind);
-                              return std::make_unique<TurnedKernel>(std::move(before), std::move(behind),
-                                                                    inside->offer.candidates[c].prepare(), images);
+                              BetweenCopies::Copy behind = copy(inside->behind);
+                              return std::make_unique<BetweenCopies>(std::move(before), std::move(behind),
+                                                                     inside->offer.candidates[c].prepare(), images);
                             },
                             inner.lengthy});
   }

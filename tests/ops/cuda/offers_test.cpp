@@ -238,6 +238,40 @@ TEST(Offers, price_blocks_of_channels_which_never_cost_less_than_channels_last_i
   }
 }
 
+/// A convolution of f16 by windows of `taps` pixels, `step` apart, that reads a plain image and writes channels-last.
+Form windows(Shape x, Shape w, std::vector<int64_t> steps, int64_t pad = 0, Layout image = Layout::plain) {
+  Shape y{x[0], w[0]};
+  for (size_t a = 2; a < x.size(); ++a) y.push_back((x[a] + 2 * pad - w[a]) / steps[a - 2] + 1);
+  Form f("Conv", "", {{"strides", steps}, {"pads", std::vector<int64_t>(2 * steps.size(), pad)}});
+  f.in(DType::f16, std::move(x), image).in(Tensor::zeros(DType::f16, w)).out(DType::f16, std::move(y), Layout::nhwc);
+  return f;
+}
+
+TEST(Offers, lay_images_out_whose_windows_lie_side_by_side) {
+  std::string sources;
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const Machine machine = noting_gpu(arch, sources);
+    const auto tactics = [&](Form f) {
+      std::set<std::string> found;
+      const auto o = offered(f, machine);
+      for (const Candidate& c : o ? o->candidates : std::vector<Candidate>{})
+        if (c.config.starts_with("patches ")) found.insert(c.tactic);
+      return found;
+    };
+    const std::set<std::string> all = std::string_view(arch) == "sm_80" ? std::set<std::string>{"cuda", "walked"}
+                                                                        : std::set<std::string>{"cuda", "hopper", "walked"};
+    EXPECT_EQ(tactics(windows({1, 3, 224, 224}, {768, 3, 16, 16}, {16, 16})), all);
+    EXPECT_EQ(tactics(windows({2, 3, 16, 224, 224}, {768, 3, 2, 16, 16}, {2, 16, 16})), all) << "three axes";
+    EXPECT_EQ(tactics(windows({2, 8, 128}, {768, 8, 8}, {8})), all) << "one axis";
+    EXPECT_EQ(tactics(windows({1, 3, 224, 224}, {768, 3, 16, 16}, {16, 16}, 0, Layout::nhwc)),
+              (std::set<std::string>{"cuda", "walked"}))
+        << "whose weights are packed in another order than the model's, which hopper's products read";
+    EXPECT_TRUE(tactics(windows({1, 3, 224, 224}, {64, 3, 7, 7}, {4, 4}, 3)).empty()) << "windows that overlap";
+    EXPECT_TRUE(tactics(windows({1, 3, 224, 224}, {64, 3, 4, 4}, {4, 4}, 2)).empty()) << "padding";
+    EXPECT_TRUE(tactics(windows({1, 64, 56, 56}, {64, 64, 1, 1}, {1, 1})).empty()) << "windows of one pixel";
+  }
+}
+
 /// The configurations of "walked" for an 8-bit convolution of 3 x 3 to so many channels, the best guess first.
 std::vector<std::string> walked_configs(int64_t channels) {
   std::string sources;

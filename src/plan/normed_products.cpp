@@ -112,6 +112,7 @@ void NormedProducts::apply(Segment& s, Context& context, bool may_measure) {
       if (!kept.weights.valid()) kept = ops::matmul::normed_weights(w.constant, norm->gamma, norm->beta, norm->centre);
       both = kept;
     }
+    if (!both.faithful) continue;
     Node node = *one.node;
     node.domain = smelt_domain;
     node.attrs[ops::matmul::norm_attribute] = std::string(norm->centre ? "layer" : "rms");

@@ -6,6 +6,7 @@
 #include "device/cuda/compiler.h"
 #include "run/plan.h"
 #include "support/graphs.h"
+#include "support/random.h"
 
 namespace smelt::run {
 
@@ -17,14 +18,15 @@ struct Form {
   int64_t rows = 4096, width = 512, columns = 1536;
   std::string op = "LayerNormalization";
   DType type = DType::f16;
-  bool read_twice = false, transposed = false;
+  bool read_twice = false;
+  double gamma = 1;
 };
 
 /// x · w of rows that are normalised, of f16.
 Graph normed(const Form& f) {
   Builder b;
   const SymShape x = to_sym({f.rows, f.width}), y = to_sym({f.rows, f.columns});
-  std::vector<ValueId> inputs = {b.input("x", x, f.type), b.weights("gamma", {f.width}, f.type, 1)};
+  std::vector<ValueId> inputs = {b.input("x", x, f.type), b.weights("gamma", {f.width}, f.type, f.gamma)};
   if (f.op == "LayerNormalization") inputs.push_back(b.weights("beta", {f.width}, f.type, 1));
   const ValueId rows = b.node("normal", f.op, inputs, x, f.type);
   b.output(b.node("product", "MatMul", {rows, b.weights("w", {f.width, f.columns}, f.type, 0.05)}, y, f.type));
@@ -61,6 +63,7 @@ TEST_F(NormedProducts, are_two_steps_where_no_kernel_takes_both) {
   EXPECT_EQ(problems_of({}, "sm_80").size(), 2u) << "no wgmma";
   EXPECT_EQ(problems_of({.type = DType::f32}, "sm_90a").size(), 2u) << "of f32";
   EXPECT_EQ(problems_of({.read_twice = true}, "sm_90a").size(), 3u) << "another reads the rows";
+  EXPECT_EQ(problems_of({.gamma = 1e-4}, "sm_90a").size(), 2u) << "gamma times the weights has few bits in f16";
   EXPECT_EQ(problems_of({.rows = 2}, "sm_90a").size(), 2u) << "few rows, which change sides";
 }
 
@@ -88,6 +91,26 @@ TEST(NormedWeights, of_columns_that_sum_to_nothing) {
       }
     }
   }
+}
+
+TEST(NormedWeights, are_not_faithful_where_their_type_does_not_hold_them) {
+  for (const bool centre : {false, true}) {
+    const auto faithful = [&](DType type, double gamma, double most) {
+      const Tensor w = random_tensor(type, {64, 24}, 1, -most, most), g = random_tensor(type, {64}, 2, gamma / 2, gamma);
+      return ops::matmul::normed_weights(w, g, {}, centre).faithful;
+    };
+    EXPECT_TRUE(faithful(DType::f16, 1, 1));
+    EXPECT_TRUE(faithful(DType::bf16, 1, 1));
+    EXPECT_TRUE(faithful(DType::f16, 0.05, 0.02));
+    EXPECT_FALSE(faithful(DType::f16, 1e-3, 1e-3)) << "subnormal";
+    EXPECT_TRUE(faithful(DType::bf16, 1e-3, 1e-3));
+    EXPECT_FALSE(faithful(DType::f16, 300, 300)) << "too large";
+  }
+  // One column alone, among others that are large.
+  Tensor w = Tensor::of<float>({64, 2}, std::vector<float>(128, 1.0f)).cast(DType::f16);
+  for (int64_t i = 0; i < 64; ++i) static_cast<uint16_t*>(w.raw())[2 * i + 1] = 0x0403;  // 6.1e-5
+  const Tensor gamma = Tensor::of<float>({64}, std::vector<float>(64, 0.01f)).cast(DType::f16);
+  EXPECT_FALSE(ops::matmul::normed_weights(w, gamma, {}, false).faithful);
 }
 
 TEST(NormedWeights, of_rows_that_are_not_centred_are_those_times_gamma) {

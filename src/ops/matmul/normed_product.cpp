@@ -48,6 +48,22 @@ void balance_columns(Tensor& rounded, const float* exact, int64_t k, int64_t n) 
     }
 }
 
+/// Whether no column is off by more than a unit in the last place, in the root of its squares.
+bool is_faithful(const Tensor& rounded, const float* exact, int64_t k, int64_t n) {
+  const Tensor values = rounded.cast(DType::f32);
+  const float* value = values.data<float>();
+  std::vector<double> error(static_cast<size_t>(n), 0.0), square(static_cast<size_t>(n), 0.0);
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const auto e = static_cast<double>(exact[i * n + j]), d = static_cast<double>(value[i * n + j]) - e;
+      error[static_cast<size_t>(j)] += d * d, square[static_cast<size_t>(j)] += e * e;
+    }
+  const double last = rounded.type() == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
+  for (size_t j = 0; j < error.size(); ++j)
+    if (!(error[j] <= last * last * square[j])) return false;  // no number, too
+  return true;
+}
+
 }  // namespace
 
 NormedWeights normed_weights(const Tensor& w, const Tensor& gamma, const Tensor& beta, bool centre) {
@@ -76,6 +92,7 @@ NormedWeights normed_weights(const Tensor& w, const Tensor& gamma, const Tensor&
   if (centre) centre_columns(e, k, n);
   made.weights = exact.cast(w.type());
   if (centre) balance_columns(made.weights, e, k, n);
+  made.faithful = is_faithful(made.weights, e, k, n);
   return made;
 }
 

@@ -15,6 +15,9 @@ inline constexpr const char* norm_epsilon_attribute = "norm_epsilon";
 struct NormedWeights {
   Tensor weights;  // [K, N], of w's type
   Tensor added;    // f32 [N]: what beta adds to the results; not valid() without one
+  /// Each column is off by no more than its type's rounding. Not where gamma makes numbers that the type does not hold: too large, or so
+  /// small that few of their bits are left.
+  bool faithful = true;
 };
 
 /// w [K, N] of 16-bit floats, its rows times gamma [K] (where valid()). `centre`: less each column's mean, and rounded so that columns

@@ -178,6 +178,7 @@ class Peer:
         self.timer = threading.Timer(a.limit, self.end)
         self.timer.start()
         self.ready = any('{"ready' in said for said in iter(self.process.stdout.readline, ""))
+        self.timer.cancel()   # others are measured before it, for as long as they take
 
     def measure(self):
         """{peer: its row}"""

@@ -1,4 +1,5 @@
 """bench/gpu_never_slower.py on the processor: models travel without their large weights, and what is wrong is in the table's end."""
+import argparse
 import json
 import os
 import pathlib
@@ -101,3 +102,14 @@ def test_the_order_and_the_limits_of_the_table():
     lines, bad = gpu_never_slower.table(rows)
     assert [text.split()[0] for text in lines[1:5]] == ["broken", "slow", "fast", "alone"]
     assert bad == ["broken: why", "slow: 1.500 of ONNX Runtime"] and "geometric mean 0.866, largest 1.500, 2 models" in "\n".join(lines)
+
+
+def test_a_peer_that_is_open_waits_for_its_turn(tmp_path):
+    """Its limit is for opening and for measuring: others may be measured in between for longer."""
+    product(tmp_path / "m.onnx")
+    peer = gpu_never_slower.Peer(tmp_path / "m.onnx", argparse.Namespace(cores=1, limit=60), "cpu")
+    try:
+        assert peer.ready and peer.timer.finished.is_set()
+        assert peer.measure()["ort"]["us"] > 0
+    finally:
+        peer.end()

@@ -75,7 +75,8 @@ template <int Transform> __device__ __forceinline__ void transform_scores(double
       s[k] = stays ? 0 : exp(s[k] - largest);
       sum += s[k];
     }
-    for (u32 k = 0; k < n; ++k) s[k] /= sum == 0 ? 1 : sum;
+    const double part = 1 / (sum == 0 ? 1 : sum);  // divided once: a division's rare cases are a call, for which a loop would spill
+    for (u32 k = 0; k < n; ++k) s[k] *= part;
   }
 }
 

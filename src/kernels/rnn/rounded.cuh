@@ -32,9 +32,11 @@ struct ByteScale {
 template <int Threads> __device__ __forceinline__ void round_state(float* h, i64 n) {
   const WiderRange wider;
   ByteRange range{0, 0};
+#pragma unroll 1
   for (i64 k = threadIdx.x % 32; k < n; k += 32) range = wider(range, {h[k], h[k]});
   const ByteScale bytes(fold_lanes(range, wider));
   __syncthreads();
+#pragma unroll 1
   for (i64 k = threadIdx.x; k < n; k += Threads) h[k] = bytes.rounded(h[k]);
   __syncthreads();
 }

@@ -11,9 +11,10 @@ namespace {
 
 using kernels::ResidentConfig;
 
-constexpr int64_t tile = 32;             // of the input's products, kernels' product_tile
-constexpr int32_t most_kept = 8;         // vectors of four weights in a thread's registers; with 12 some kernels spill
-constexpr int64_t most_clock_us = 1700;  // cycles of a microsecond
+constexpr int64_t tile = 32;              // of the input's products, kernels' product_tile
+constexpr int32_t most_kept = 8;          // vectors of four weights in a thread's registers; with 12 some kernels spill
+constexpr int32_t most_kept_rounded = 6;  // where the state is rounded; with 8 sm_120's spills
+constexpr int64_t most_clock_us = 1700;   // cycles of a microsecond
 
 int64_t clusters_of(const kernels::RecurrentArgs<void, void>& a, int64_t items) {
   return a.directions * ((a.batch + items - 1) / items);
@@ -33,7 +34,7 @@ std::optional<ResidentConfig> config_of(const LayerOnGpu& layer, int32_t blocks,
   c.lanes = 32;
   while (c.lanes > 1 && (c.passes() > 4 || 2 * c.lanes > c.hidden)) c.lanes /= 2;
   if (c.passes() * c.items > 32) return std::nullopt;
-  c.kept = std::min(c.chunks(), std::max(1, most_kept / c.passes()));
+  c.kept = std::min(c.chunks(), std::max(1, (layer.rounded ? most_kept_rounded : most_kept) / c.passes()));
   const auto fits = [&] { return int64_t{c.shared_floats()} * 4 + (1 << 10) <= gpu.info.shared_per_block; };
   if (!fits()) return std::nullopt;
   while (c.kept + c.shared < c.chunks()) {

@@ -128,7 +128,7 @@ ProblemNode conv_node(const ConvText& p) {
   if (integers) {
     const auto scalar = [](auto value) { return constant(Tensor::scalar(value)); };
     Tensor scales = Tensor::empty(DType::f32, {p.w[0]});
-    std::ranges::fill(scales.span<float>(), 0.1f / std::sqrt(static_cast<float>(elements(p.w) / p.w[0])));
+    std::ranges::fill(scales.span<float>(), 0.1f / std::sqrt(static_cast<float>(elements(p.w)) / static_cast<float>(p.w[0])));
     b.inputs.push_back(scalar(0.05f));
     b.inputs.push_back(p.type == DType::u8 ? scalar(uint8_t{0}) : scalar(int8_t{0}));
     b.inputs.push_back(constant(std::move(scales)));

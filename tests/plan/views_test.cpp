@@ -170,7 +170,8 @@ TEST_F(GpuViews, a_transformer_block_between_convolutions_converts_no_layout) {
   v = b.node("product", "MatMul", {v, b.weights("w", {channels, channels}, DType::f16)}, tokens, DType::f16);
   v = reshaped("image", turned("from_tokens", v, flat), {2, channels, side, side});
   b.output(conv("second", v));
-  const std::vector<std::string> expected{"ai.smelt.Reorder", "Conv", "LayerNormalization", "MatMul", "Conv", "ai.smelt.Reorder"};
+  // The product normalises its rows itself.
+  const std::vector<std::string> expected{"ai.smelt.Reorder", "Conv", "ai.smelt.MatMul", "Conv", "ai.smelt.Reorder"};
   EXPECT_EQ(launched(std::move(b.g)), expected) << "at the ends, whose images ONNX has plain";
 }
 

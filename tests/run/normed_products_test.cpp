@@ -63,7 +63,7 @@ TEST_F(NormedProducts, are_two_steps_where_no_kernel_takes_both) {
   EXPECT_EQ(problems_of({}, "sm_80").size(), 2u) << "no wgmma";
   EXPECT_EQ(problems_of({.type = DType::f32}, "sm_90a").size(), 2u) << "of f32";
   EXPECT_EQ(problems_of({.read_twice = true}, "sm_90a").size(), 3u) << "another reads the rows";
-  EXPECT_EQ(problems_of({.gamma = 1e-4}, "sm_90a").size(), 2u) << "gamma times the weights has few bits in f16";
+  EXPECT_EQ(problems_of({.gamma = 1e-5}, "sm_90a").size(), 2u) << "gamma times the weights has few bits in f16";
   EXPECT_EQ(problems_of({.rows = 2}, "sm_90a").size(), 2u) << "few rows, which change sides";
 }
 

@@ -103,22 +103,9 @@ void CachedAttention::apply(Segment& s, std::span<const CacheForm> in_place, Con
     const bool taken = std::ranges::any_of(gone, [&](size_t g) { return g == found->keys.concat || g == found->values.concat; });
     if (taken) continue;  // another attention writes this cache
     Step one = cached_step(s, *found);
-    const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
-    std::vector<Step> copies;  // parts() are bound to their nodes
-    const auto parts = [&] {
-      for (const Cache* c : {&found->keys, &found->values}) copies.push_back(copy_of_past(s, *c));
-      std::vector<Priced> all;
-      all.push_back(price(s.steps[i]));
-      for (const Step& copy : copies) all.push_back(price(copy));
-      return all;
-    };
-    const OneOrApart::Decision d = choices_.decide({.id = one.id,
-                                                    .entry = fmt::format("cache {}", one.node->name),
-                                                    .with = "the caches that it writes",
-                                                    .below = 1,
-                                                    .one = [&] { return price(one); },
-                                                    .parts = parts},
-                                                   *one.node, context, may_measure);
+    const auto apart = [&] { return std::vector{s.steps[i], copy_of_past(s, found->keys), copy_of_past(s, found->values)}; };
+    const OneOrApart::Decision d = choices_.decide(
+        s, {.one = one, .kind = "cache", .with = "the caches that it writes", .apart = apart}, context, may_measure);
     if (d.one) {
       one.fused = d.times;
       s.steps[i] = std::move(one);

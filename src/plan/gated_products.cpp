@@ -75,6 +75,10 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const auto pair = pair_of(i);
     if (!pair) continue;
+    if (const auto before = choices_.apart_before(s.steps[i].id)) {
+      if (before->times) s.steps[i].fused = before->times;
+      continue;
+    }
     Step one;
     one.id = s.steps[i].id;
     BoundValue w;
@@ -94,19 +98,9 @@ void GatedProducts::apply(Segment& s, Context& context, bool may_measure) {
     node.attrs[ops::matmul::gate_attribute] = input;
     add_sources(node, *s.steps[pair->up].node);
     one.node = std::make_shared<const Node>(std::move(node));
-    const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
-    const auto parts = [&] {
-      std::vector<Priced> both;
-      for (const size_t step : {i, pair->up}) both.push_back(price(s.steps[step]));
-      return both;
-    };
-    const OneOrApart::Decision d = choices_.decide({.id = one.id,
-                                                    .entry = fmt::format("gate {}", one.node->name),
-                                                    .with = "what it gates",
-                                                    .below = clearly_less,
-                                                    .one = [&] { return price(one); },
-                                                    .parts = parts},
-                                                   *one.node, context, may_measure);
+    const auto apart = [&] { return std::vector{s.steps[i], s.steps[pair->up]}; };
+    const OneOrApart::Decision d = choices_.decide(
+        s, {.one = one, .kind = "gate", .with = "what it gates", .below = clearly_less, .apart = apart}, context, may_measure);
     if (!d.one) {
       const std::lock_guard lock(mutex_);
       weights_.erase(one.id);

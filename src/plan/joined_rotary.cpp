@@ -48,19 +48,9 @@ void JoinedRotary::apply(Segment& s, Context& context, bool may_measure) {
     const auto partner = partner_of(s, i);
     if (!partner) continue;
     Step one = joined_step(s.steps[i], s.steps[*partner]);
-    const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
-    const auto parts = [&] {
-      std::vector<Priced> both;
-      for (const size_t step : {i, *partner}) both.push_back(price(s.steps[step]));
-      return both;
-    };
-    const OneOrApart::Decision d = choices_.decide({.id = one.id,
-                                                    .entry = fmt::format("rotary {}", one.node->name),
-                                                    .with = "another by the same tables",
-                                                    .below = 1,
-                                                    .one = [&] { return price(one); },
-                                                    .parts = parts},
-                                                   *one.node, context, may_measure);
+    const auto apart = [&] { return std::vector{s.steps[i], s.steps[*partner]}; };
+    const OneOrApart::Decision d = choices_.decide(
+        s, {.one = one, .kind = "rotary", .with = "another by the same tables", .apart = apart}, context, may_measure);
     if (d.one) {
       one.fused = d.times;
       s.steps[*partner] = std::move(one);

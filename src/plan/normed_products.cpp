@@ -76,7 +76,7 @@ void NormedProducts::apply(Segment& s, Context& context, bool may_measure) {
     for (const TensorIndex t : s.steps[i].outputs) makers[t] = i;
   std::vector<size_t> gone;
   for (size_t i = 0; i < s.steps.size(); ++i) {
-    if (!is_plain_product(s.steps[i]) || s.steps[i].outputs.size() != 1) continue;
+    if (!is_plain_product(s.steps[i]) || s.steps[i].outputs.size() != 1 || choices_.apart_before(s.steps[i].id)) continue;
     const TensorIndex rows = s.steps[i].inputs[0];
     auto made = makers.find(rows);
     if (made == makers.end() || !is_read_once(s, rows)) continue;
@@ -109,7 +109,10 @@ void NormedProducts::apply(Segment& s, Context& context, bool may_measure) {
     {
       const std::lock_guard lock(mutex_);
       ops::matmul::NormedWeights& kept = weights_[one.id];
-      if (!kept.weights.valid()) kept = ops::matmul::normed_weights(w.constant, norm->gamma, norm->beta, norm->centre);
+      if (!kept.weights.valid() && kept.faithful) {
+        kept = ops::matmul::normed_weights(w.constant, norm->gamma, norm->beta, norm->centre);
+        if (!kept.faithful) kept.weights = kept.added = {};
+      }
       both = kept;
     }
     if (!both.faithful) continue;
@@ -125,19 +128,10 @@ void NormedProducts::apply(Segment& s, Context& context, bool may_measure) {
       one.inputs.push_back(constant(both.added));
     }
     one.node = std::make_shared<const Node>(std::move(node));
-    const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
-    const auto parts = [&] {
-      std::vector<Priced> apart;
-      for (const size_t step : {made->second, i}) apart.push_back(price(s.steps[step]));
-      return apart;
-    };
-    const OneOrApart::Decision d = choices_.decide({.id = one.id,
-                                                    .entry = fmt::format("norm {}", one.node->name),
-                                                    .with = "its normalisation",
-                                                    .below = clearly_less,
-                                                    .one = [&] { return price(one); },
-                                                    .parts = parts},
-                                                   *one.node, context, may_measure);
+    const auto apart = [&] { return std::vector{before, s.steps[i]}; };
+    const OneOrApart::Decision d =
+        choices_.decide(s, {.one = one, .kind = "norm", .with = "its normalisation", .below = clearly_less, .apart = apart},
+                        context, may_measure);
     if (!d.one) {
       const std::lock_guard lock(mutex_);
       weights_.erase(one.id);

@@ -2,29 +2,37 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
-
 #include "base/log.h"
 
 namespace smelt::plan {
 
-OneOrApart::Decision OneOrApart::decide(const Question& question, const Node& node, Context& context, bool may_measure) {
-  std::optional<Decision> decided;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto d = decided_.find(question.id); d != decided_.end()) decided = d->second;
-  }
-  if (decided && !decided->one) return *decided;
+std::optional<OneOrApart::Decision> OneOrApart::decided(NodeId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto d = decided_.find(id);
+  return d == decided_.end() ? std::nullopt : std::optional(d->second);
+}
+
+std::optional<OneOrApart::Decision> OneOrApart::apart_before(NodeId id) const {
+  const std::optional<Decision> d = decided(id);
+  return d && !d->one ? d : std::nullopt;
+}
+
+OneOrApart::Decision OneOrApart::decide(const Segment& s, const Question& question, Context& context, bool may_measure) {
+  const Node& node = *question.one.node;
+  const NodeId id = question.one.id;
+  const std::string entry = fmt::format("{} {}", question.kind, node.name);
+  const std::optional<Decision> before = decided(id);
+  if (before && !before->one) return *before;
+  const auto price = [&](const Step& step) { return priced(bound_node(s, step, &context.weights), context); };
   std::vector<Priced> all;
-  all.push_back(question.one());
-  if (decided) return all[0].offer.candidates.empty() ? Decision{} : *decided;
-  std::ranges::move(question.parts(), std::back_inserter(all));
+  all.push_back(price(question.one));
+  if (before) return all[0].offer.candidates.empty() ? Decision{} : *before;
+  const std::vector<Step> steps = question.apart();  // what is priced is bound to their nodes
+  for (const Step& step : steps) all.push_back(price(step));
   Decision d;
   if (all[0].offer.candidates.empty()) {
     d.times = nullptr;
-  } else if (const auto apart = apart_.carried(question.entry)) {
+  } else if (const auto apart = apart_.carried(entry)) {
     d.one = !*apart;
   } else {
     std::string name = all[0].offer.problem;
@@ -32,8 +40,8 @@ OneOrApart::Decision OneOrApart::decide(const Question& question, const Node& no
     {
       const std::lock_guard lock(mutex_);
       if (const auto known = by_problem_.find(name); known != by_problem_.end()) {
-        if (!known->second.one) apart_.add(question.entry);
-        return decided_[question.id] = known->second;
+        if (!known->second.one) apart_.add(entry);
+        return decided_[id] = known->second;
       }
     }
     tune::Tuner& tuner = context.tuner;
@@ -48,9 +56,9 @@ OneOrApart::Decision OneOrApart::decide(const Question& question, const Node& no
     const std::lock_guard lock(mutex_);
     by_problem_.try_emplace(name, d);
   }
-  if (!d.one) apart_.add(question.entry);
+  if (!d.one) apart_.add(entry);
   const std::lock_guard lock(mutex_);
-  return decided_.try_emplace(question.id, d).first->second;
+  return decided_.try_emplace(id, d).first->second;
 }
 
 }  // namespace smelt::plan

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,19 +25,22 @@ class OneOrApart {
     bool one = false;
   };
   struct Question {
-    NodeId id;              // the node's that is decided
-    std::string entry;      // in Apart, where it runs apart
-    std::string_view with;  // what it runs with, for messages
-    double below;           // the share of the others' time that it has to stay below
-    std::function<Priced()> one;
-    std::function<std::vector<Priced>()> parts;  // that it stands for
+    const Step& one;
+    std::string_view kind;                     // before the node's name: its entry in Apart, where it runs apart
+    std::string_view with;                     // what it runs with, for messages
+    double below = 1;                          // the share of the others' time that it has to stay below
+    std::function<std::vector<Step>()> apart;  // the steps that it stands for
   };
 
   /// `apart` must outlive this.
   explicit OneOrApart(Apart& apart) : apart_(apart) {}
-  Decision decide(const Question& question, const Node& node, Context& context, bool may_measure);
+  Decision decide(const Segment& s, const Question& question, Context& context, bool may_measure);
+  /// What was decided, where a node runs apart for all shapes: nothing need be made to ask about it again.
+  std::optional<Decision> apart_before(NodeId id) const;
 
  private:
+  std::optional<Decision> decided(NodeId id) const;
+
   mutable std::mutex mutex_;
   std::map<NodeId, Decision> decided_;
   std::map<std::string, Decision> by_problem_;  // of all of them

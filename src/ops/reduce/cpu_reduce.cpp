@@ -7,9 +7,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "ops/core/align.h"
 #include "ops/core/any_booleans.h"
@@ -17,8 +14,10 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/pointwise/cpu_sweep.h"
+#include "ops/reduce/cpu_fold.h"
 #include "ops/reduce/cpu_nest.h"
 #include "ops/reduce/cpu_reduce.h"
+#include "ops/reduce/cpu_small.h"
 #include "ops/reduce/offer.h"
 
 namespace smelt::ops {
@@ -27,49 +26,6 @@ namespace {
 constexpr int64_t column_chunk = 512;
 constexpr int64_t rows_at_once = 128;
 constexpr int64_t short_run = 48;  // below, a run of the program costs more than gathering its operands
-
-Fold fold_of(ReduceKind k) {
-  switch (k) {
-    case ReduceKind::sum:
-    case ReduceKind::mean: return Fold::sum;
-    case ReduceKind::max: return Fold::max;
-    case ReduceKind::min: return Fold::min;
-    case ReduceKind::prod: return Fold::product;
-    default: return Fold::squares;
-  }
-}
-/// How results of parts fold.
-Fold joining(Fold f) { return f == Fold::squares ? Fold::sum : f; }
-
-template <class T> T identity(Fold f) {
-  constexpr bool infinite = std::numeric_limits<T>::has_infinity;
-  switch (f) {
-    case Fold::max: return infinite ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-    case Fold::min: return infinite ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-    case Fold::product: return T(1);
-    default: return T(0);
-  }
-}
-
-/// Integers wrap.
-template <class T> T joined(Fold f, T a, T b) {
-  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
-  switch (f) {
-    case Fold::product: return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-    case Fold::max: return b > a || b != b ? b : a;
-    case Fold::min: return b < a || b != b ? b : a;
-    default: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  }
-}
-
-template <class T> const FoldsOf<T>& folds_of() {
-  if constexpr (std::is_same_v<T, float>) return folds().f32;
-  if constexpr (std::is_same_v<T, double>) return folds().f64;
-  if constexpr (std::is_same_v<T, int32_t>) return folds().i32;
-  if constexpr (std::is_same_v<T, int8_t>) return folds().i8;
-  if constexpr (std::is_same_v<T, uint8_t>) return folds().u8;
-  if constexpr (std::is_same_v<T, int64_t>) return folds().i64;
-}
 
 Shape shape_before(const BoundNode& b, const ReduceProblem& p) {
   std::vector<Shape> shapes;
@@ -91,15 +47,14 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
         type_(p.before.type(p.before.outputs()[0])),
         element_(bits(type_) / 8),
         nest_(b, p.inputs_before, shape_before(b, p), all_axes(p, shape_before(b, p)),
-              axes_in_memory(b, p.inputs_before, shape_before(b, p))) {
+              axes_in_memory(b, p.inputs_before, shape_before(b, p))),
+        ends_(p.kind, type_, nest_.count) {
     const int64_t inner = nest_.inner(), around = nest_.around(!nest_.inner_reduced);
     chunks_ = nest_.inner_reduced ? 1 : (inner + column_chunk - 1) / column_chunk;
     direct_ = p_.before.outputs()[0] == 0 && (inner == 1 || nest_.strides[0].back() == 1);
     parts_ = parts();
-    small_ = is_small();
-    in_place_ = small_ && p_.before.outputs()[0] == 0;
-    if (small_) offsets_ = offsets_of_lines();
-    gathers_ = !direct_ && chunks_ == 1 && (small_ || (inner < short_run && around > 1 && !nest_.is_flat()));
+    if (parts_ == 1) small_ = SmallFolds::of(nest_, p_.before.outputs()[0] == 0);
+    gathers_ = !direct_ && chunks_ == 1 && (small_.has_value() || (inner < short_run && around > 1 && !nest_.is_flat()));
     const bool flat = gathers_ || (chunks_ == 1 && nest_.is_flat());
     const int64_t run = small_ ? nest_.count * nest_.kept : flat ? inner * around : inner;
     evaluator_.emplace(p_.before, simd::best(), nest_.inner_reduced || flat ? run : std::min(inner, column_chunk));
@@ -191,37 +146,6 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
     return std::clamp<int64_t>(splits_rows() ? nest_.inner() / 4096 : nest_.outer_reduced, 1, most);
   }
 
-  template <class T> T finished(T v) const {
-    const int64_t count = nest_.count;
-    if (p_.kind == ReduceKind::mean && std::is_integral_v<T>) return count == 0 ? T(0) : static_cast<T>(v / count);
-    if (p_.kind == ReduceKind::mean) return static_cast<T>(v / static_cast<T>(count));
-    if (p_.kind != ReduceKind::l2) return v;
-    return v < T(0) ? T(0) : static_cast<T>(std::sqrt(static_cast<double>(v)));  // a sum of integers that has wrapped has none
-  }
-  template <class T> void finish(T* v, int64_t n) const {
-    if (type_ == DType::boolean)
-      for (int64_t i = 0; i < n; ++i) v[i] = v[i] != 0 ? T(1) : T(0);
-    if (p_.kind != ReduceKind::mean && p_.kind != ReduceKind::l2) return;
-    int64_t i = 0;
-    if constexpr (std::is_floating_point_v<T>)
-      if (p_.kind == ReduceKind::mean) i = divide(v, n, static_cast<T>(nest_.count));
-    for (; i < n; ++i) v[i] = finished(v[i]);
-  }
-
-  /// Whole registers of the first of n, each element by the processor's division; how many that are.
-  template <class T> static int64_t divide(T* v, int64_t n, T by) {
-    typedef T Several __attribute__((vector_size(16)));
-    constexpr int64_t several = 16 / sizeof(T);
-    int64_t i = 0;
-    for (; i + several <= n; i += several) {
-      Several x;
-      std::memcpy(&x, v + i, sizeof x);
-      x /= by;
-      std::memcpy(v + i, &x, sizeof x);
-    }
-    return i;
-  }
-
   /// A thread's memory.
   template <class T> struct Own {
     expr::Operand* operands;
@@ -232,7 +156,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
 
   template <class T> void reduce(const Buffers& b, void* reduced, char* scratch) const {
     T* results = static_cast<T*>(reduced);
-    if (nest_.count == 0) return std::fill_n(results, nest_.kept, finished(identity<T>(fold_))), void();
+    if (nest_.count == 0) return std::fill_n(results, nest_.kept, ends_.finished(identity<T>(fold_))), void();
     T* to = parts_ > 1 ? reinterpret_cast<T*>(scratch) : results;
     scratch += part_bytes();
     const int64_t units = nest_.outer_kept * chunks_;
@@ -240,7 +164,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       char* own = scratch + thread * thread_bytes_;
       const Own<T> memory{reinterpret_cast<expr::Operand*>(own), reinterpret_cast<T*>(own + tables_),
                           own + tables_ + aligned(capacity_ * element_), own + thread_bytes_ - aligned(evaluator().scratch())};
-      if (small_) return fold_small(b, begin, end, to, memory);
+      if (small_) return fold_small(*small_, b, begin, end, to, memory);
       while (begin < end) {
         const int64_t part = begin / units, first = begin % units;
         const int64_t n = nest_.inner_reduced ? rows_from(first, std::min(end - begin, units - first)) : 1;
@@ -254,7 +178,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
     if (parts_ == 1) return;
     std::fill_n(results, nest_.kept, identity<T>(fold_));
     folds_of<T>().lines(joining(fold_), results, to, nest_.kept, parts_, nest_.kept);
-    finish(results, nest_.kept);
+    ends_.finish(results, nest_.kept);
   }
 
   /// How many rows from `kept` on lie equally far apart, of `most`.
@@ -286,45 +210,16 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       }
       for (int64_t i = 0; i < n; ++i) results[kept + i] = static_cast<T>(totals[i]);
     }
-    if (parts_ == 1) finish(results + kept, n);
+    if (parts_ == 1) ends_.finish(results + kept, n);
   }
 
-  /// Whether a few lines of a few elements, along one reduced axis or two, make as many results, which begin equally far apart.
-  bool is_small() const {
-    constexpr int64_t most_elements = 16, most = 128;
-    const size_t n = nest_.extents.size();
-    return parts_ == 1 && (n == 3 || n == 4) && !nest_.reduced[0] && nest_.reduced[1] && nest_.reduced[n - 2] &&
-           !nest_.reduced[n - 1] && nest_.inner() <= most_elements && nest_.inner() * nest_.count <= most;
-  }
-  /// Where a result's elements lie behind its first one: in the operand, or in lines that were gathered.
-  std::vector<int64_t> offsets_of_lines() const {
-    std::vector<int64_t> all;
-    const size_t n = nest_.extents.size();
-    const Shape& s = nest_.strides[0];
-    for (int64_t r = 0; r < nest_.count; ++r)
-      all.push_back(!in_place_ ? r * nest_.inner()
-                    : n == 3   ? r * s[1]
-                               : r / nest_.extents[2] * s[1] + r % nest_.extents[2] * s[2]);
-    return all;
-  }
-
-  /// A NaN wins, without a branch for each element.
-  template <bool largest, class T> static T extreme_of(const T* x, std::span<const int64_t> offsets) {
-    T total = x[0];
-    bool odd = total != total;
-    for (const int64_t offset : offsets.subspan(1)) {
-      const T v = x[offset];
-      odd |= v != v;
-      total = (largest ? v > total : v < total) ? v : total;
-    }
-    return odd ? std::numeric_limits<T>::quiet_NaN() : total;
-  }
-
-  template <class T> void fold_small(const Buffers& b, int64_t begin, int64_t end, T* results, const Own<T>& own) const {
-    if (in_place_) {
+  template <class T>
+  void fold_small(const SmallFolds& small, const Buffers& b, int64_t begin, int64_t end, T* results, const Own<T>& own) const {
+    if (small.in_place()) {
       const auto* x = static_cast<const T*>(b.inputs[0]);
-      return fold_small(x + begin * nest_.strides[0][0], nest_.strides[0][0], nest_.strides[0].back(), end - begin,
-                        results + begin * nest_.inner());
+      small.fold(fold_, x + begin * nest_.strides[0][0], nest_.strides[0][0], nest_.strides[0].back(), end - begin,
+                 results + begin * nest_.inner());
+      return ends_.finish(results + begin * nest_.inner(), (end - begin) * nest_.inner());
     }
     const int64_t each = nest_.count * nest_.inner(), most = capacity_ / each;
     for (; begin < end; begin += most) {
@@ -346,35 +241,10 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
         own.operands[k] = {to, 1};
         to += aligned(capacity_ * nest_.bytes[k]);
       }
-      fold_small(evaluated(some * each, own), each, 1, some, results + begin * nest_.inner());
+      small.fold(fold_, evaluated(some * each, own), each, 1, some, results + begin * nest_.inner());
+      ends_.finish(results + begin * nest_.inner(), some * nest_.inner());
     }
   }
-  /// Of `some` results' lines, `around` elements from one's to the next one's and `step` from element to element.
-  template <class T> void fold_small(const T* x, int64_t around, int64_t step, int64_t some, T* results) const {
-    const int64_t n = nest_.inner();
-    const std::span<const int64_t> offsets = offsets_;
-    const auto each = [&](auto result_of) {
-      for (int64_t k = 0; k < some; ++k)
-        for (int64_t i = 0; i < n; ++i) results[k * n + i] = result_of(x + k * around + i * step);
-    };
-    const auto fold = [&](Fold f, auto value) {
-      each([&](const T* from) {
-        T total = value(from[0]);
-        for (const int64_t offset : offsets.subspan(1)) total = joined(f, total, value(from[offset]));
-        return total;
-      });
-    };
-    const auto itself = [](T v) { return v; };
-    switch (fold_) {
-      case Fold::sum: fold(Fold::sum, itself); break;
-      case Fold::product: fold(Fold::product, itself); break;
-      case Fold::squares: fold(Fold::sum, [](T v) { return joined(Fold::product, v, v); }); break;
-      case Fold::max: each([&](const T* from) { return extreme_of<true>(from, offsets); }); break;
-      case Fold::min: each([&](const T* from) { return extreme_of<false>(from, offsets); });
-    }
-    finish(results, some * n);
-  }
-
   template <class T>
   void fold_lines(const Buffers& b, int64_t part, int64_t kept, int64_t from, T* results, const Own<T>& own) const {
     const int64_t n = std::min(column_chunk, nest_.inner() - from), around = nest_.around(true),
@@ -386,7 +256,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       folds_of<T>().lines(fold_, to, fetch(b, kept, r, from, lines * n, own), step, lines, n);
       r += lines;
     }
-    if (parts_ == 1) finish(to, n);
+    if (parts_ == 1) ends_.finish(to, n);
   }
 
   /// The n values from there on: where they lie, or evaluated.
@@ -421,10 +291,10 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
   DType type_;
   int64_t element_;
   FoldNest nest_;
-  bool direct_ = false;                    // the program is its operand, whose elements lie side by side
-  bool small_ = false, in_place_ = false;  // in_place: what is small is folded where it lies
-  std::vector<int64_t> offsets_;           // of what is small
-  bool gathers_ = false;                   // operands are gathered into blocks for the program
+  FoldEnd ends_;
+  bool direct_ = false;  // the program is its operand, whose elements lie side by side
+  std::optional<SmallFolds> small_;
+  bool gathers_ = false;  // operands are gathered into blocks for the program
   int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
   int threads_ = 1;
   std::optional<expr::Evaluator> evaluator_;

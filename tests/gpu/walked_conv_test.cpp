@@ -128,11 +128,21 @@ RandomProblem several_integers(uint32_t seed, bool apart) {
   return p;
 }
 
+/// Weights and bias behind the images, and the result that they make, channels-last.
+void add_weights(Trial& t, DType type, const Shape& w, uint32_t seed) {
+  t.add(random_tensor(type, w, seed * 8 + 7, -1, 1), true);
+  t.add(random_tensor(type, {w[0]}, seed + 3, -1, 1), true);
+  Node plain = t.node;
+  plain.outputs.push_back(static_cast<ValueId>(101));
+  const Tensor y = evaluate(plain, t.inputs)[0];
+  t.result(y.type(), y.shape(), Layout::nhwc);
+}
+
 /// A convolution of 16-bit floats over 1 to 3 images, some of which are upsampled.
 RandomProblem upsampled_floats(uint32_t seed) {
   Dice dice(seed);
   const QuantizedCase c = random_case(dice, false);
-  const int64_t segments = dice.one_of({1, 2, 2, 3}), m = c.w[0];
+  const int64_t segments = dice.one_of({1, 2, 2, 3});
   const DType type = dice.below(2) ? DType::f16 : DType::bf16;
   RandomProblem p;
   p.tolerance = (type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-6;
@@ -156,12 +166,7 @@ RandomProblem upsampled_floats(uint32_t seed) {
     w[1] += x[1];
     t.add(random_tensor(type, x, seed * 8 + static_cast<uint32_t>(i), -1, 1), false, Layout::nhwc);
   }
-  t.add(random_tensor(type, w, seed * 8 + 7, -1, 1), true);
-  t.add(random_tensor(type, {m}, seed + 3, -1, 1), true);
-  Node plain = t.node;
-  plain.outputs.push_back(static_cast<ValueId>(101));
-  const Tensor y = evaluate(plain, t.inputs)[0];
-  t.result(y.type(), y.shape(), Layout::nhwc);
+  add_weights(t, type, w, seed);
   choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
   return p;
 }
@@ -184,7 +189,7 @@ RandomProblem volumes(uint32_t seed, bool integers) {
     t = quantized_trial(c);
     set_weights(t, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
   } else {
-    const int64_t segments = dice.one_of({1, 1, 2, 3}), m = c.w[0];
+    const int64_t segments = dice.one_of({1, 1, 2, 3});
     const DType type = dice.below(2) ? DType::f16 : DType::bf16;
     p.tolerance = (type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-6;
     t.node.domain = smelt_domain;
@@ -198,12 +203,7 @@ RandomProblem volumes(uint32_t seed, bool integers) {
       w[1] += x[1];
       t.add(random_tensor(type, x, seed * 8 + static_cast<uint32_t>(i), -1, 1), false, Layout::nhwc);
     }
-    t.add(random_tensor(type, w, seed * 8 + 7, -1, 1), true);
-    t.add(random_tensor(type, {m}, seed + 3, -1, 1), true);
-    Node plain = t.node;
-    plain.outputs.push_back(static_cast<ValueId>(101));
-    const Tensor y = evaluate(plain, t.inputs)[0];
-    t.result(y.type(), y.shape(), Layout::nhwc);
+    add_weights(t, type, w, seed);
   }
   choose_candidate(p, dice, seed, [&](const Candidate& candidate) { return candidate.tactic == "walked"; });
   return p;

@@ -5,10 +5,9 @@
 #include "kernels/conv/walked.h"
 #include "ops/conv/cuda_hopper_windows.h"
 #include "ops/conv/cuda_outside.h"
+#include "ops/conv/gpu_request_case.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/conv/quantized_conv_case.h"
-#include "ops/cuda/gpu.h"
-#include "ops/tactic_check.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -36,13 +35,6 @@ Trial trial(const Windows& c, Layout layout = Layout::nhwc) {
     y.push_back((c.x[2 + a] + c.pads[a] + c.pads[2 + a] - (c.w[2 + a] - 1) * c.dilations[a] - 1) / c.strides[a] + 1);
   t.result(c.type, y, Layout::nhwc);
   return t;
-}
-
-GpuRequest request(Trial& t, std::string_view arch = "sm_90a") {
-  t.bound.node = &t.node;
-  Machine machine;
-  machine.gpu = gpu_of_arch(arch);
-  return **gpu_request(t.bound, machine);
 }
 
 std::string refusal_of(const Windows& c, std::string_view arch = "sm_90a", Layout layout = Layout::nhwc) {

@@ -6,8 +6,7 @@
 #include "base/number.h"
 #include "kernels/conv/walked.h"
 #include "ops/conv/cuda_stem.h"
-#include "ops/cuda/gpu.h"
-#include "ops/tactic_check.h"
+#include "ops/conv/gpu_request_case.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -27,13 +26,6 @@ Trial trial(const Volumes& c, DType type = DType::f16) {
   t.add(random_tensor(type, c.w, 2, -1, 1), true);
   t.result(type, expected(t).shape(), Layout::nhwc);
   return t;
-}
-
-GpuRequest request(Trial& t) {
-  t.bound.node = &t.node;
-  Machine machine;
-  machine.gpu = gpu_of_arch("sm_90a");
-  return **gpu_request(t.bound, machine);
 }
 
 /// y as the kernel sums it: the depth's taps, rows of taps, steps of 32 bytes, and a lane's four words of 16 columns.

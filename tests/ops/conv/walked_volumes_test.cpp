@@ -4,8 +4,7 @@
 #include <random>
 
 #include "ops/conv/cuda_walked_problem.h"
-#include "ops/cuda/gpu.h"
-#include "ops/tactic_check.h"
+#include "ops/conv/gpu_request_case.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -28,13 +27,6 @@ Trial trial(const Volumes& c) {
     y.push_back((c.x[2 + a] + c.pads[a] + c.pads[3 + a] - (c.w[2 + a] - 1) * c.dilations[a] - 1) / c.strides[a] + 1);
   t.result(c.type, y, Layout::nhwc);
   return t;
-}
-
-GpuRequest request(Trial& t) {
-  t.bound.node = &t.node;
-  Machine machine;
-  machine.gpu = gpu_of_arch("sm_90a");
-  return **gpu_request(t.bound, machine);
 }
 
 /// Where window `p` begins, in bytes, and its mask, as WalkedPixels in src/kernels/conv/walked.cuh has them.

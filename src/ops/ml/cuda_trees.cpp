@@ -40,7 +40,7 @@ int64_t trees_of(const Node& node) {
   if (node.op == "TreeEnsemble") return static_cast<int64_t>(node.get_ints("tree_roots").size());
   std::vector<int64_t> ids = node.get_ints("nodes_treeids");
   std::ranges::sort(ids);
-  return std::ranges::unique(ids).begin() - ids.begin();
+  return std::unique(ids.begin(), ids.end()) - ids.begin();
 }
 
 /// The launches of trees whose features are compared as T.

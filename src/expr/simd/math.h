@@ -112,11 +112,13 @@ SMELT_INLINE F32 log1p(F32 x) {
   return pick(exact == F32(0), x, pick(w > F32(16777216.0), y, y * (x / exact)));
 }
 
-/// tanh(x): 3 ulp, by t / (t + 2) with t = expm1(2|x|); exactly 1 for |x| >= 10.
+/// tanh(x): 3 ulp, by u / (u + 1) with u = expm1(2|x|) / 2; exactly 1 for |x| >= 10.
 SMELT_INLINE F32 tanh(F32 x) {
   const F32 a = raw_min(F32(10), abs(x));
-  const F32 t = expm1(a + a);
-  return with_sign_of(t / (t + F32(2)), x);
+  WholeInBits<126> n;
+  const F32 p = expm1_reduced(reduce_by_ln2(a + a, n)), half = n.power_of_two();
+  const F32 u = fma(half, p, half - F32(0.5));
+  return with_sign_of(u / (u + F32(1)), x);
 }
 
 /// erf(x): 2 ulp. For |x| < 1 it is x + x p(x^2), else 1 - exp(-q(|x|)), which is exactly 1 for |x| >= 4.

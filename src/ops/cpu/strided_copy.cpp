@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t tile = block_side;
 constexpr int64_t least_block = 64;  // bytes that repeat, to be copied on from where they were written
+constexpr int64_t least_all = 1024;  // or that all repeats of a smaller block have
 constexpr int64_t most_lines = 256;  // whose places are kept
 
 /// Axes that lie one within the other on both sides are one; those of extent 1 are none.
@@ -50,7 +51,8 @@ struct MergedStrides {
     if (line == rank() || elements(extents) == 0 || to[line] != 1 || (from[line] == 1 && extents[line] * bytes >= short_line))
       return best;
     for (size_t a = 0; a < rank(); ++a) {
-      if (from[a] != 0 || a == line || to[a] * bytes < least_block || (best < rank() && to[a] < to[best])) continue;
+      if (from[a] != 0 || a == line || (best < rank() && to[a] < to[best])) continue;
+      if (to[a] * bytes < least_block && to[a] * extents[a] * bytes < least_all) continue;
       int64_t inside = 1;
       for (size_t i = 0; i < rank(); ++i) inside *= to[i] < to[a] ? extents[i] : 1;
       if (inside == to[a] && (from[line] != 1 || inside > extents[line])) best = a;

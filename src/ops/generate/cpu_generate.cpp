@@ -48,13 +48,14 @@ int64_t int_at(const void* data, DType type, int64_t i) {
 
 /// What small matrices keep, by byte, of as many as fit: of so many bytes at most.
 struct TriluMask {
-  static constexpr int64_t most = 4096;
+  static constexpr int64_t most = 16384;
   alignas(64) uint8_t keeps[most];
   int64_t matrices, bytes;
 
-  TriluMask(int64_t rows, int64_t columns, int64_t size, int64_t k, bool upper) {
+  /// For `all` matrices.
+  TriluMask(int64_t all, int64_t rows, int64_t columns, int64_t size, int64_t k, bool upper) {
     const int64_t matrix = rows * columns * size;
-    matrices = most / matrix, bytes = matrices * matrix;
+    matrices = std::min(all, std::max<int64_t>(1, most / 4 / matrix)), bytes = matrices * matrix;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c)
         std::memset(keeps + (r * columns + c) * size, (upper ? c - r >= k : c - r <= k) ? 0xff : 0, static_cast<size_t>(size));
@@ -85,11 +86,11 @@ void offer_trilu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const int threads = useful_threads(machine.threads, 2 * elements(s) * size);
   // Short rows of many matrices: a line of a few bytes takes longer than to copy it.
   const int64_t matrix = rows * columns * size;
-  const bool is_small = matrix > 0 && matrix <= TriluMask::most / 4 && columns * size <= 64 && all >= 4 * rows;
+  const bool is_small = matrix > 0 && matrix <= TriluMask::most && columns * size <= short_line && all >= 4 * rows;
   add(b, machine, offer, [=](const Buffers& m) {
     const int64_t k = std::clamp(given ? *static_cast<const int64_t*>(m.inputs[1]) : 0, -rows - 1, columns + 1);
     if (is_small) {
-      const TriluMask mask(rows, columns, size, k, upper);
+      const TriluMask mask(all / rows, rows, columns, size, k, upper);
       parallel(threads, divide_up(all / rows, mask.matrices), 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin * mask.bytes; i < std::min(end * mask.bytes, all * columns * size); i += mask.bytes)
           mask.apply(static_cast<const uint8_t*>(m.inputs[0]) + i, static_cast<uint8_t*>(m.outputs[0]) + i,

@@ -116,24 +116,26 @@ void scan_columns(const E* x, E* y, int64_t step, int64_t columns, int64_t n, bo
   }
 }
 
-/// Tensors of fewer columns than a piece has elements: each line is read and written as a piece, whose last elements are of the next
-/// line, which is written after it.
+/// Tensors of fewer columns than a piece has elements: each line is read and written as a piece, whose other elements are of the line
+/// that comes next, which is written after it: behind the line, or before it where the lines are walked from the last to the first.
 template <bool product, bool exclusive, class E>
 void scan_few_columns(const E* x, E* y, int64_t columns, int64_t n, int64_t outers, bool reverse) {
   using P = Piece<E, typename TotalOf<E>::Type>;
-  const int64_t all = outers * n * columns;
-  for (int64_t o = 0; o < outers; ++o) {
+  const int64_t lines = outers * n, on = reverse ? -columns : columns, before = reverse ? P::count - columns : 0;
+  // The last lines that are walked have nothing behind them.
+  const int64_t inside = lines * columns < P::count ? 0 : (lines * columns - P::count) / columns + 1;
+  int64_t at = reverse ? (lines - 1) * columns : 0;
+  for (int64_t o = 0, line = 0; o < outers; ++o) {
     P piece(product);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = (o * n + (reverse ? n - 1 - i : i)) * columns;
-      if (!reverse && at + P::count <= all) {
-        piece.template step<product, exclusive>(x + at, y + at);
+    for (int64_t i = 0; i < n; ++i, ++line, at += on) {
+      if (line < inside) {
+        piece.template step<product, exclusive>(x + at - before, y + at - before);
         continue;
       }
       E part[P::count] = {};
-      for (int64_t k = 0; k < columns; ++k) part[k] = x[at + k];
+      for (int64_t k = 0; k < columns; ++k) part[before + k] = x[at + k];
       piece.template step<product, exclusive>(part, part);
-      for (int64_t k = 0; k < columns; ++k) y[at + k] = part[k];
+      for (int64_t k = 0; k < columns; ++k) y[at + k] = part[before + k];
     }
   }
 }

@@ -86,6 +86,11 @@ TEST(StridedCopy, repeats_reverses_and_skips) {
       every_width(extents, {15 * n, 3 * n, 3}, to);
     }
   }
+  for (const int64_t n : {2, 3, 8, 20}) {  // small blocks, often
+    every_width({700, n, 2}, {0, 1, 0}, {2 * n, 2, 1});
+    every_width({3, 700, n, 2}, {n, 0, 1, 0}, {1400 * n, 2 * n, 2, 1});
+    every_width({700, 3, n}, {0, 1, 3}, {3 * n, n, 1});
+  }
   for (const Shape& empty : {Shape{0}, Shape{4, 0}, Shape{0, 4}, Shape{2, 0, 3}}) {
     int untouched = 7;
     StridedCopy(empty, Shape(empty.size(), 1), Shape(empty.size(), 1), 4, 2).run(&untouched, &untouched);

@@ -392,7 +392,7 @@ TEST(LineTactics, add_up_few_columns) {
     for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64})
       for (int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65, 515})
         for (int64_t flags : {0, 1, 2, 3})
-          for (const Shape& shape : {Shape{37, 2, columns}, Shape{2, 9, columns}}) {
+          for (const Shape& shape : {Shape{37, 2, columns}, Shape{2, 9, columns}, Shape{1, 1, columns}, Shape{3, 1, columns}}) {
             Trial t = trial(op, type, shape, {{"exclusive", flags & 1}, {"reverse", flags >> 1}});
             t.node.opset = 26;
             if (op[3] == 'P') t.inputs[0] = random_tensor(type, shape, 5, 0.5, 2);

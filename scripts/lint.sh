@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks format (clang-format), Python (ruff), the subjects of new commits, and C++ for bugs and names (clang-tidy).
+# Checks format (clang-format), Python (ruff), forms that the fuzzers' compiler lacks, the subjects of new commits, and C++ for bugs and names
+# (clang-tidy).
 # usage: lint.sh BUILD_DIR JOBS [--base COMMIT] [--all]
 #   --base COMMIT   what counts as changed (origin/main, or main; on main itself the commit before)
 #   --all           clang-tidy over every source, not over one room and the files that changed: minutes
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/.."
 . scripts/steps.sh
 build=$1 jobs=$(jobs_for "$2") base="" all=no failed=""
 room=src/tune      # always checked by clang-tidy: it includes most of the stages' headers
-most_changed=6     # of the files that changed, the newest
+most_changed=6     # of the files that changed, the newest; twice as many for clang++
 shift 2
 while [ $# -gt 0 ]; do
   case $1 in
@@ -33,6 +34,9 @@ cpp_files src include tests python bench examples | xargs -r ls -d 2>/dev/null |
 step "Python: ruff"
 "$bin/ruff" check -q . || failed="$failed, ruff ($bin/ruff check --fix)"
 
+step "clang++ before 16: forms that it lacks"
+"$bin/python" scripts/clang_forms.py || failed="$failed, forms for clang++ (above)"
+
 if [ -z "$base" ] && in_git; then
   head=$(git rev-parse HEAD)
   for known in origin/main main HEAD~1; do
@@ -49,18 +53,23 @@ else
 fi
 
 if [ ! -e "$build/compile_commands.json" ]; then
-  step "clang-tidy: not run, for $build is not configured (make build-test)"
+  step "clang++ and clang-tidy: not run, for $build is not configured (make build-test)"
 else
-  sources=$(ls $room/*.cpp)
-  [ $all = yes ] && sources=$(cpp_files src python | grep '\.cpp$')
+  changed=""
   if [ $all = no ] && [ -n "$base" ] && [ "${own:-yes}" = yes ]; then
     # Not by the files' times: a clone makes them all at once.
-    changed=$({ git diff --name-only HEAD && git log --format= --name-only "$base.."; } | grep -E '^(src|python)/.*\.cpp$' |
-      awk '!seen[$0]++' | xargs -r ls -dU 2>/dev/null || true)
-    newest=$(head -n $most_changed <<<"$changed")
-    [ "$changed" = "$newest" ] || step "clang-tidy: the $most_changed newest of $(wc -l <<<"$changed") files that changed (--all: every one)"
-    sources=$(printf '%s\n' $sources $newest | sort -u)
+    changed=$({ git diff --name-only HEAD && git log --format= --name-only "$base.."; } |
+      grep -E '^((include|src)/.*\.(cpp|h)|(python|tests|bench|examples)/.*\.cpp)$' | awk '!seen[$0]++' | xargs -r ls -dU 2>/dev/null || true)
+    newest=$(head -n $((2 * most_changed)) <<<"$changed")
+    step "clang++: $(wc -w <<<"$newest") of $(wc -w <<<"$changed") files that changed compile with it"
+    "$bin/python" scripts/clang_forms.py "$build" "$jobs" $newest || failed="$failed, clang++ (above)"
   fi
+  sources=$(ls $room/*.cpp)
+  [ $all = yes ] && sources=$(cpp_files src python | grep '\.cpp$')
+  changed=$(grep -E '^(src|python)/.*\.cpp$' <<<"$changed" || true)
+  newest=$(head -n $most_changed <<<"$changed")
+  [ "$changed" = "$newest" ] || step "clang-tidy: the $most_changed newest of $(wc -l <<<"$changed") files that changed (--all: every one)"
+  sources=$(printf '%s\n' $sources $newest | sort -u)
   # What this build does not compile (sources of another machine's kind) has no command to read.
   sources=$(for s in $sources; do grep -q "/$s\"" "$build/compile_commands.json" && echo "$s"; done)
   step "clang-tidy: $(wc -w <<<"$sources") files"

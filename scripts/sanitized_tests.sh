@@ -24,7 +24,7 @@ export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:malloc_context_si
 export UBSAN_OPTIONS=print_stacktrace=1
 export GTEST_FILTER=-Ceilings.*   # they time the machine, which code without optimisation does not show
 # Python's, for that reason or for the memory that the sanitizers take, and those that look at the files of an ordinary build.
-measures=" architecture busy contention docs gpu_bench hardening kernel_sources limits memory not_slower operator_cases package scale "
+measures=" architecture busy clang_forms contention docs gpu_bench hardening kernel_sources limits memory not_slower operator_cases package scale "
 
 failed=()
 asked_for() { [ ${#asked[@]} -eq 0 ] || printf '%s\n' "${asked[@]}" | grep -qxF -e "$1" -e "${1%%/*}"; }

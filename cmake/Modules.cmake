@@ -3,6 +3,10 @@ set(SMELT_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   list(APPEND SMELT_WARNINGS -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
+# What clang++ says of forms that g++ needs: its pragmas, its warnings' names, and | in conditions that must not become branches.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  list(APPEND SMELT_WARNINGS -Wno-unknown-pragmas -Wno-unknown-warning-option -Wno-bitwise-conditional-parentheses)
+endif()
 
 # Sources named *.simd.cpp are compiled once for each of these instruction sets, in the namespace smelt::SMELT_ISA; callers choose
 # at run time (src/expr/simd/isa.h). Signed integers wrap in them.

@@ -158,16 +158,12 @@ SMELT_INLINE void store_narrow(int16_t* to, I32 q) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(q.v, q.v));
 #endif
 }
-SMELT_INLINE void store_narrow(uint8_t* to, I32 q) {
 #ifdef __AVX2__
+SMELT_INLINE void store_narrow(uint8_t* to, I32 q) {
   const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128(q.v), _mm256_extracti128_si256(q.v, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(narrow, narrow));
-#else
-  const __m128i narrow = _mm_packs_epi32(q.v, q.v);
-  const int32_t four = _mm_cvtsi128_si32(_mm_packus_epi16(narrow, narrow));
-  std::memcpy(to, &four, sizeof four);
-#endif
 }
+#endif
 
 template <class T> int32_t quantize(const float* x, int64_t n, float scale, int32_t zero, void* data) {
   T* to = static_cast<T*>(data);

@@ -33,7 +33,6 @@ class RecurrentProducts final : public Kernel {
         linear_first_(b.node->get_int("linear_before_reset", 0) != 0),
         wide_lengths_(b.has(of_lengths) && b.inputs[of_lengths].type == DType::i64),
         columns_(s_.gates * s_.hidden),
-        threads_(threads),
         unit_threads_(useful_threads(threads, 64 * s_.batch * columns_)),
         of_inputs_(wide::Type::f64, s_.steps * s_.batch, columns_, s_.input, threads),
         of_states_(wide::Type::f64, s_.batch, resets_first() ? 2 * s_.hidden : columns_, s_.hidden, threads),
@@ -201,7 +200,7 @@ class RecurrentProducts final : public Kernel {
   std::vector<Activation> functions_;
   bool coupled_, linear_first_, wide_lengths_;
   int64_t columns_;
-  int threads_, unit_threads_;
+  int unit_threads_;
   wide::Gemm of_inputs_, of_states_, of_candidates_;
 };
 

@@ -78,6 +78,29 @@ def test_the_reference_of_the_api_says_what_the_sources_say(request):
     assert result.returncode == 0, result.stderr
 
 
+VERBS = ("info", "profile", "optimize", "quantize", "explain", "run", "bench", "compare", "diff", "tune", "inspect", "devices", "cache")
+
+
+def test_every_verb_and_option_that_a_page_names_is_in_the_help(command):
+    helps = {verb: command(verb, "--help").stdout for verb in VERBS}
+    for page in PAGES:
+        for verb, rest in re.findall(r"(?m)(?:^    (?:\$ )?|`)(?:build/)?smelt ([a-z]+)\b([^`\n]*)", page.read_text()):
+            if page.name == "CHANGELOG.md" and verb not in helps:
+                continue
+            assert verb in helps, f"{page.name}: smelt {verb}"
+            for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", rest.split("  #")[0]):
+                assert option in helps[verb], f"{page.name}: smelt {verb} {option}"
+
+
+@pytest.mark.parametrize(("page", "verb"), [("README.md", "explain"), ("docs/inspect.md", "inspect")])
+def test_what_a_page_shows_of_a_command_is_what_it_prints(command, page, verb, tmp_path):
+    """Of commands that measure nothing."""
+    line, shown = re.search(rf"(?m)^    \$ (?:build/)?smelt ({verb} .*)\n((?:    .*\n|\n(?=    ))+)", (ROOT / page).read_text()).groups()
+    words = [str(tmp_path) if word == "new" else str(ROOT / word) if word.startswith("examples/") else word for word in line.split()]
+    printed = [text.rstrip() for text in command(*words).stdout.rstrip().splitlines()]
+    assert printed == [text[4:].rstrip() for text in shown.rstrip().splitlines()]
+
+
 def tour_commands():
     """The commands of docs/tour.md. Building is left to the build."""
     commands = re.findall(r"(?m)^    \$ (.*)$", (ROOT / "docs/tour.md").read_text())

@@ -66,7 +66,7 @@ class Converter {
       for (const Use& u : g_.readers(at)) {
         const Node& reader = g_.node(u.node);
         const ops::Facts& f = ops::facts(reader);
-        if (kept_.contains(u.node) || f.half == ops::Half::wide) continue;
+        if (kept_.contains(u.node) || f.autocast == ops::Autocast::fp32) continue;
         if (f.elements != ops::Elements::in_order && f.elements != ops::Elements::moved && !reader.is("Mul")) return false;
         for (ValueId out : reader.outputs)
           if (out != ValueId::none) left.push_back(out);
@@ -86,7 +86,7 @@ class Converter {
     const Node& n = g_.node(id);
     Plan p;
     if (n.domain == microsoft_domain) {
-      if (ops::facts(n).half == ops::Half::no_form) return p;
+      if (ops::facts(n).autocast == ops::Autocast::no_form) return p;
       for (size_t i = 0; i < n.inputs.size(); ++i)
         if (is_f32(n.inputs[i])) p.inputs.push_back(i);
       for (size_t i = 0; i < n.outputs.size(); ++i)  // 1 and 2 of the normalisations are their statistics, in fp32
@@ -154,7 +154,7 @@ class Converter {
   bool stays(NodeId id) const {
     const Node& n = g_.node(id);
     const ops::Facts& f = ops::facts(n);
-    if (kept_.contains(id) || f.half == ops::Half::wide || is_cast_of_integers(n)) return true;
+    if (kept_.contains(id) || f.autocast == ops::Autocast::fp32 || is_cast_of_integers(n)) return true;
     for (const auto& [name, a] : n.attrs)
       if (std::holds_alternative<GraphPtr>(a)) return true;
     // These take most of the time, so they convert even if all their inputs stay fp32.

@@ -31,7 +31,7 @@ struct Converting {
 ///
 /// A node stays fp32 when its name, the name of an ONNX node it stands for, or a module scope of one matches a pattern of
 /// `keep_fp32` (* any characters, ? one); when ONNX does not define it for the type; when it has a body (If, Loop, Scan) or a
-/// quantised type; when its row says so (Half::wide: Pow, Exp, reductions, …); or when it is pointwise between such
+/// quantised type; when its row says so (Autocast::fp32: Pow, Exp, reductions, …); or when it is pointwise between such
 /// nodes.
 ///
 /// tf32 changes no type: it lets tactics round the inputs of matrix products to 10 bits of mantissa, and is written into

@@ -1,5 +1,6 @@
 """The rooms of src, as docs/architecture.md lists them, hold: scripts/architecture.py."""
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -53,3 +54,24 @@ def test_an_edge_that_a_longer_way_stands_for_is_left_out_and_a_circle_is_kept()
     kept, cycles = architecture.reduced({("a", "b"): 1, ("b", "c"): 1, ("a", "c"): 9, ("d", "e"): 1, ("e", "d"): 1})
     assert kept == {("a", "b"), ("b", "c"), ("d", "e"), ("e", "d")}
     assert cycles == {("d", "e"), ("e", "d")}
+
+
+def hiding(tree):
+    """{(name, namespace)} of the types that headers declare in a namespace below smelt though smelt itself has one of the name: code
+    in there that means smelt's compiles with the other, as `static_cast<Half*>` did with an enumeration of bytes."""
+    types = {}
+    for path, text in tree.items():
+        namespace = ""
+        for line in text.splitlines() if path.endswith(".h") else ():
+            if opens := re.match(r"namespace ([\w:]+) \{", line):
+                namespace = opens[1]
+            elif declares := re.match(r"(?:struct|class|enum class|enum|using) (\w+)\b(?!;)", line):
+                types.setdefault(declares[1], set()).add(namespace)
+    return {(name, inner) for name, spaces in types.items() if "smelt" in spaces for inner in spaces if inner.startswith("smelt::")}
+
+
+def test_no_type_hides_one_that_all_namespaces_see():
+    known = {("Cache", "smelt::tune"), ("Options", "smelt::fuse"), ("Graph", "smelt::device::cuda::abi")}
+    assert hiding(architecture.read_tree()) - known == set(), "give it another name"
+    tree = {"base/half.h": "namespace smelt {\nstruct Half {\n};\n", "ops/core/facts.h": "namespace smelt::ops {\nenum class Half : uint8_t {\n"}
+    assert hiding(tree) == {("Half", "smelt::ops")}

@@ -33,7 +33,7 @@ class Col2ImKernel final : public Kernel {
           case DType::u32: add(column<uint32_t>(b, plane), to<uint32_t>(b, plane)); break;
           case DType::i64:
           case DType::u64: add(column<uint64_t>(b, plane), to<uint64_t>(b, plane)); break;
-          case DType::f16: add_halves(column<smelt::Half>(b, plane), to<smelt::Half>(b, plane), scratch(b, thread)); break;
+          case DType::f16: add_halves(column<Half>(b, plane), to<Half>(b, plane), scratch(b, thread)); break;
           default: add_halves(column<BFloat>(b, plane), to<BFloat>(b, plane), scratch(b, thread)); break;
         }
       }

@@ -285,11 +285,11 @@ std::span<const OpRow> fused_conv_ops() {
       {{"Conv", smelt_domain, infer_fused_conv, run_fused_conv, true, expand_conv},
        {.flops = {.count = fused_conv_flops}, .contracts = true}},
       {{"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
-       {.flops = {.count = fused_conv_flops}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = fused_conv_flops}, .autocast = Autocast::fp32, .contracts = true}},
       {{"StemConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<conv_of>},
        {.flops = {.count = stem_conv_flops}, .contracts = true}},
       {{"StemQLinearConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<qlinear_conv_of>},
-       {.flops = {.count = stem_conv_flops}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = stem_conv_flops}, .autocast = Autocast::fp32, .contracts = true}},
   };
   return table;
 }

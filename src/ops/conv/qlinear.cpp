@@ -39,9 +39,9 @@ void run_qlinear_conv(ComputeContext& c) {
 std::span<const OpRow> qlinear_conv_ops() {
   static constexpr OpRow table[] = {
       {{"QLinearConv", onnx_domain, infer_qlinear_conv, run_qlinear_conv},
-       {.flops = {.count = conv_flops<3>}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = conv_flops<3>}, .autocast = Autocast::fp32, .contracts = true}},
       {{"QLinearConv", microsoft_domain, infer_qlinear_conv, run_qlinear_conv},
-       {.flops = {.count = conv_flops<3>}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = conv_flops<3>}, .autocast = Autocast::fp32, .contracts = true}},
   };
   return table;
 }

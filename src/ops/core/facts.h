@@ -34,11 +34,11 @@ enum class OutShape : uint8_t {
   broadcast,  // what the inputs broadcast to
 };
 
-/// What a conversion to 16-bit floats makes of the operator (fuse/precision.h).
-enum class Half : uint8_t {
-  follows,  // computes in 16 bits where ONNX defines it for them
+/// What a conversion to 16-bit floats makes of the operator (fuse/precision.h), as autocast's lists of operators in frameworks.
+enum class Autocast : uint8_t {
+  lower,    // computes in 16 bits where ONNX defines it for them
   no_form,  // is not defined for them
-  wide,     // stays fp32: squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; positions,
+  fp32,     // stays fp32: squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; positions,
             // angles and indices need more bits
 };
 
@@ -94,7 +94,7 @@ struct Facts {
   Expression expression;
   uint8_t operands = 255;  // leading inputs whose elements it reads; the others say a type or what it does
   Flops flops;
-  Half half = Half::follows;
+  Autocast autocast = Autocast::lower;
   bool contracts = false;       // sums of products: takes longer than reading its inputs
   bool reads_part = false;      // of input 0 only what output 0 holds
   bool expands_on_gpu = false;  // a GPU runs its ONNX function's body

@@ -69,8 +69,8 @@ std::vector<AtMost> boxes_at_most(const Node&, std::span<const TensorDesc> in) {
 std::span<const OpRow> detect_ops() {
   static constexpr OpRow table[] = {
       {{"NonMaxSuppression", onnx_domain, infer_nms, run_nms},
-       {.half = Half::wide, .data_dependent = true, .at_most = boxes_at_most}},
-      {{"RoiAlign", onnx_domain, infer_roi_align, run_roi_align}, {.half = Half::wide}},
+       {.autocast = Autocast::fp32, .data_dependent = true, .at_most = boxes_at_most}},
+      {{"RoiAlign", onnx_domain, infer_roi_align, run_roi_align}, {.autocast = Autocast::fp32}},
       {{"MaxRoiPool", onnx_domain, infer_max_roi_pool, run_max_roi_pool}, {.flops = {.of_output = 1}}},
   };
   return table;

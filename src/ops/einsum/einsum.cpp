@@ -215,7 +215,7 @@ void run_det(ComputeContext& c) {
 std::span<const OpRow> einsum_ops() {
   static constexpr OpRow table[] = {
       {{"Einsum", onnx_domain, infer_einsum, run_einsum}, {.contracts = true}},
-      {{"Det", onnx_domain, infer_det, run_det}, {.half = Half::wide}},
+      {{"Det", onnx_domain, infer_det, run_det}, {.autocast = Autocast::fp32}},
   };
   return table;
 }

@@ -68,7 +68,7 @@ void run_inverse(ComputeContext& context) {
 
 std::span<const OpRow> inverse_ops() {
   static constexpr OpRow table[] = {
-      {{"Inverse", microsoft_domain, infer_inverse, run_inverse}, {.half = Half::wide}},
+      {{"Inverse", microsoft_domain, infer_inverse, run_inverse}, {.autocast = Autocast::fp32}},
   };
   return table;
 }

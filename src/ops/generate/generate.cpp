@@ -185,8 +185,8 @@ std::span<const OpRow> generate_ops() {
   static constexpr OpRow table[] = {
       {{"Constant", onnx_domain, infer_constant, run_constant}},
       {{"ConstantOfShape", onnx_domain, infer_constant_of_shape, run_constant_of_shape}},
-      {{"Range", onnx_domain, infer_range, run_range}, {.half = Half::wide}},
-      {{"EyeLike", onnx_domain, infer_eye_like, run_eye_like}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"Range", onnx_domain, infer_range, run_range}, {.autocast = Autocast::fp32}},
+      {{"EyeLike", onnx_domain, infer_eye_like, run_eye_like}, {.shape = OutShape::input, .autocast = Autocast::fp32}},
       {{"OneHot", onnx_domain, infer_one_hot, run_one_hot}},
       {{"Trilu", onnx_domain, infer_trilu, run_trilu}, {.shape = OutShape::input}},
   };

@@ -197,9 +197,9 @@ std::span<const OpRow> fused_matmul_ops() {
       {{"JoinedMatMul", smelt_domain, infer_joined_matmul, run_joined_matmul, true, expand_joined_matmul},
        {.flops = {.count = joined_matmul_flops}, .contracts = true}},
       {{"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
-       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::fp32, .contracts = true}},
       {{"BlockMatMul", smelt_domain, infer_block_matmul, run_block_matmul, true, expand_block_matmul},
-       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true, .expands_on_gpu = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::fp32, .contracts = true, .expands_on_gpu = true}},
   };
   return table;
 }

@@ -188,9 +188,9 @@ std::span<const OpRow> matmul_ops() {
       {{"FusedMatMul", microsoft_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm}, {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"MatMulIntegerToFloat", microsoft_domain, infer_integer_to_float, run_integer_to_float},
-       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true}},
       {{"DynamicQuantizeMatMul", microsoft_domain, infer_dynamic_matmul, run_dynamic_matmul},
-       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true}},
   };
   return table;
 }

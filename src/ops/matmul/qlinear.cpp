@@ -64,9 +64,9 @@ void run_qgemm(ComputeContext& c) {
 std::span<const OpRow> qlinear_matmul_ops() {
   static constexpr OpRow table[] = {
       {{"QLinearMatMul", onnx_domain, infer_qlinear_matmul, run_qlinear_matmul},
-       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::fp32, .contracts = true}},
       {{"QGemm", microsoft_domain, infer_qgemm, run_qgemm},
-       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true}},
   };
   return table;
 }

@@ -176,9 +176,9 @@ std::span<const OpRow> norm_ops() {
       {{"RMSNormalization", onnx_domain, infer_layer, run_layer}, {.shape = OutShape::input, .flops = {.of_input = 5}}},
       // ONNX Runtime writes this one in the default domain.
       {{"SimplifiedLayerNormalization", onnx_domain, infer_layer, run_layer},
-       {.shape = OutShape::input, .flops = {.of_input = 5}, .half = Half::no_form}},
+       {.shape = OutShape::input, .flops = {.of_input = 5}, .autocast = Autocast::no_form}},
       {{"SimplifiedLayerNormalization", microsoft_domain, infer_layer, run_layer},
-       {.shape = OutShape::input, .flops = {.of_input = 5}, .half = Half::no_form}},
+       {.shape = OutShape::input, .flops = {.of_input = 5}, .autocast = Autocast::no_form}},
       {{"MeanVarianceNormalization", onnx_domain, infer_same, run_mean_variance},
        {.shape = OutShape::input, .expands_on_gpu = true}},
       {{"LpNormalization", onnx_domain, infer_same, run_lp}, {.shape = OutShape::input, .flops = {.of_input = 4}}},

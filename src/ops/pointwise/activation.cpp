@@ -133,7 +133,7 @@ std::span<const OpRow> activation_ops() {
       {{"Relu", onnx_domain, infer_unary, run_unary<Relu>}, elementwise(Fn::relu)},
       {{"Sigmoid", onnx_domain, infer_unary, run_unary<Sigmoid>}, elementwise(Fn::sigmoid, {.flops = {.of_output = 3}})},
       {{"Softplus", onnx_domain, infer_unary, run_unary<Softplus>},
-       elementwise(Fn::softplus, {.flops = {.of_output = 3}, .half = Half::wide})},
+       elementwise(Fn::softplus, {.flops = {.of_output = 3}, .autocast = Autocast::fp32})},
       {{"Softsign", onnx_domain, infer_unary, run_unary<Softsign>}, elementwise(Fn::softsign)},
       {{"Mish", onnx_domain, infer_unary, run_unary<Mish>}, elementwise(Fn::mish, {.flops = {.of_output = 5}})},
       {{"HardSwish", onnx_domain, infer_unary, run_unary<HardSwish>}, elementwise(Fn::hard_swish, {.flops = {.of_output = 5}})},

@@ -13,7 +13,7 @@ using expr::Fn;
 
 /// The expression is that of one scale; with a scale for each channel or block they are not pointwise.
 constexpr Facts linear(Expression e) {
-  return {.shape = OutShape::input, .expression = e, .flops = {.of_input = 2}, .half = Half::wide};
+  return {.shape = OutShape::input, .expression = e, .flops = {.of_input = 2}, .autocast = Autocast::fp32};
 }
 constexpr Facts quantize_facts = linear({Fn::select, write_quantize, 2, mixed_types});
 constexpr Facts dequantize_facts = linear({Fn::select, write_dequantize, 2, mixed_types});
@@ -25,21 +25,24 @@ std::span<const OpRow> quant_ops() {
       {{"QuantizeLinear", onnx_domain, infer_quantize, run_quantize}, quantize_facts},
       {{"DequantizeLinear", onnx_domain, infer_dequantize, run_dequantize}, dequantize_facts},
       {{"DynamicQuantizeLinear", onnx_domain, infer_dynamic_quantize, run_dynamic_quantize},
-       {.shape = OutShape::input, .flops = {.of_input = 4}, .half = Half::wide, .expands_on_gpu = true}},
+       {.shape = OutShape::input, .flops = {.of_input = 4}, .autocast = Autocast::fp32, .expands_on_gpu = true}},
       {{"QuantizeLinear", microsoft_domain, infer_quantize, run_quantize}, linear({})},
       {{"DequantizeLinear", microsoft_domain, infer_dequantize, run_dequantize}, linear({})},
-      {{"QLinearSigmoid", microsoft_domain, infer_qlinear, run_qlinear}, {.shape = OutShape::input, .half = Half::no_form}},
-      {{"QLinearLeakyRelu", microsoft_domain, infer_qlinear, run_qlinear}, {.shape = OutShape::input, .half = Half::no_form}},
-      {{"QLinearSoftmax", microsoft_domain, infer_qlinear, run_qlinear}, {.shape = OutShape::input, .half = Half::no_form}},
+      {{"QLinearSigmoid", microsoft_domain, infer_qlinear, run_qlinear},
+       {.shape = OutShape::input, .autocast = Autocast::no_form}},
+      {{"QLinearLeakyRelu", microsoft_domain, infer_qlinear, run_qlinear},
+       {.shape = OutShape::input, .autocast = Autocast::no_form}},
+      {{"QLinearSoftmax", microsoft_domain, infer_qlinear, run_qlinear},
+       {.shape = OutShape::input, .autocast = Autocast::no_form}},
       {{"QLinearAveragePool", microsoft_domain, infer_qlinear, run_qlinear},
-       {.flops = {.count = pool_flops}, .half = Half::no_form}},
+       {.flops = {.count = pool_flops}, .autocast = Autocast::no_form}},
       {{"QLinearGlobalAveragePool", microsoft_domain, infer_qlinear, run_qlinear},
-       {.flops = {.of_input = 1}, .half = Half::no_form}},
-      {{"QLinearReduceMean", microsoft_domain, infer_qlinear, run_qlinear}, {.half = Half::no_form}},
-      {{"QLinearAdd", microsoft_domain, infer_qlinear, run_qlinear}, {.half = Half::no_form}},
-      {{"QLinearMul", microsoft_domain, infer_qlinear, run_qlinear}, {.half = Half::no_form}},
-      {{"QLinearWhere", microsoft_domain, infer_qlinear, run_qlinear}, {.half = Half::no_form}},
-      {{"QLinearConcat", microsoft_domain, infer_qlinear, run_qlinear}, {.half = Half::no_form}},
+       {.flops = {.of_input = 1}, .autocast = Autocast::no_form}},
+      {{"QLinearReduceMean", microsoft_domain, infer_qlinear, run_qlinear}, {.autocast = Autocast::no_form}},
+      {{"QLinearAdd", microsoft_domain, infer_qlinear, run_qlinear}, {.autocast = Autocast::no_form}},
+      {{"QLinearMul", microsoft_domain, infer_qlinear, run_qlinear}, {.autocast = Autocast::no_form}},
+      {{"QLinearWhere", microsoft_domain, infer_qlinear, run_qlinear}, {.autocast = Autocast::no_form}},
+      {{"QLinearConcat", microsoft_domain, infer_qlinear, run_qlinear}, {.autocast = Autocast::no_form}},
   };
   return table;
 }

@@ -158,12 +158,12 @@ std::span<const OpRow> along_axis_ops() {
   static constexpr OpRow table[] = {
       {{"ArgMax", onnx_domain, infer_arg, run_arg<true>}, {.flops = {.of_input = 1}}},
       {{"ArgMin", onnx_domain, infer_arg, run_arg<false>}, {.flops = {.of_input = 1}}},
-      {{"TopK", onnx_domain, infer_top_k, run_top_k}, {.half = Half::wide}},
+      {{"TopK", onnx_domain, infer_top_k, run_top_k}, {.autocast = Autocast::fp32}},
       {{"Hardmax", onnx_domain, infer_same, run_hardmax}, {.shape = OutShape::input}},
       {{"CumSum", onnx_domain, infer_cumulative, run_cumulative<RunningSum>},
-       {.shape = OutShape::input, .flops = {.of_input = 1}, .half = Half::wide}},
+       {.shape = OutShape::input, .flops = {.of_input = 1}, .autocast = Autocast::fp32}},
       {{"CumProd", onnx_domain, infer_cumulative, run_cumulative<RunningProduct>},
-       {.shape = OutShape::input, .half = Half::wide}},
+       {.shape = OutShape::input, .autocast = Autocast::fp32}},
   };
   return table;
 }

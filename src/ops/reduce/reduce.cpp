@@ -166,16 +166,18 @@ template <bool largest> void run_extreme(ComputeContext& c) {
 
 std::span<const OpRow> reduce_ops() {
   static constexpr OpRow table[] = {
-      {{"ReduceSum", onnx_domain, infer_reduce, run_reduce<SumOf>}, {.flops = {.of_input = 1}, .half = Half::wide}},
-      {{"ReduceMean", onnx_domain, infer_reduce, run_reduce<MeanOf>}, {.flops = {.of_input = 1}, .half = Half::wide}},
-      {{"ReduceProd", onnx_domain, infer_reduce, run_reduce<ProdOf>}, {.flops = {.of_input = 1}, .half = Half::wide}},
+      {{"ReduceSum", onnx_domain, infer_reduce, run_reduce<SumOf>}, {.flops = {.of_input = 1}, .autocast = Autocast::fp32}},
+      {{"ReduceMean", onnx_domain, infer_reduce, run_reduce<MeanOf>}, {.flops = {.of_input = 1}, .autocast = Autocast::fp32}},
+      {{"ReduceProd", onnx_domain, infer_reduce, run_reduce<ProdOf>}, {.flops = {.of_input = 1}, .autocast = Autocast::fp32}},
       {{"ReduceMax", onnx_domain, infer_reduce, run_extreme<true>}, {.flops = {.of_input = 1}}},
       {{"ReduceMin", onnx_domain, infer_reduce, run_extreme<false>}, {.flops = {.of_input = 1}}},
-      {{"ReduceL1", onnx_domain, infer_reduce, run_reduce<AbsSumOf>}, {.flops = {.of_input = 2}, .half = Half::wide}},
-      {{"ReduceL2", onnx_domain, infer_reduce, run_reduce<NormOf>}, {.flops = {.of_input = 2}, .half = Half::wide}},
-      {{"ReduceSumSquare", onnx_domain, infer_reduce, run_reduce<SquareSumOf>}, {.flops = {.of_input = 2}, .half = Half::wide}},
-      {{"ReduceLogSum", onnx_domain, infer_reduce, run_reduce<LogSumOf>}, {.flops = {.of_input = 1}, .half = Half::wide}},
-      {{"ReduceLogSumExp", onnx_domain, infer_reduce, run_reduce<LogSumExpOf>}, {.flops = {.of_input = 2}, .half = Half::wide}},
+      {{"ReduceL1", onnx_domain, infer_reduce, run_reduce<AbsSumOf>}, {.flops = {.of_input = 2}, .autocast = Autocast::fp32}},
+      {{"ReduceL2", onnx_domain, infer_reduce, run_reduce<NormOf>}, {.flops = {.of_input = 2}, .autocast = Autocast::fp32}},
+      {{"ReduceSumSquare", onnx_domain, infer_reduce, run_reduce<SquareSumOf>},
+       {.flops = {.of_input = 2}, .autocast = Autocast::fp32}},
+      {{"ReduceLogSum", onnx_domain, infer_reduce, run_reduce<LogSumOf>}, {.flops = {.of_input = 1}, .autocast = Autocast::fp32}},
+      {{"ReduceLogSumExp", onnx_domain, infer_reduce, run_reduce<LogSumExpOf>},
+       {.flops = {.of_input = 2}, .autocast = Autocast::fp32}},
   };
   return table;
 }

@@ -117,12 +117,13 @@ void run_dropout(ComputeContext& c) {
 
 std::span<const OpRow> random_ops() {
   static constexpr OpRow table[] = {
-      {{"RandomNormal", onnx_domain, infer_random, run_normal, false}, {.half = Half::wide}},
-      {{"RandomNormalLike", onnx_domain, infer_like, run_normal, false}, {.shape = OutShape::input, .half = Half::wide}},
-      {{"RandomUniform", onnx_domain, infer_random, run_uniform, false}, {.half = Half::wide}},
-      {{"RandomUniformLike", onnx_domain, infer_like, run_uniform, false}, {.shape = OutShape::input, .half = Half::wide}},
-      {{"Bernoulli", onnx_domain, infer_like, run_bernoulli, false}, {.shape = OutShape::input, .half = Half::wide}},
-      {{"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false}, {.half = Half::wide}},
+      {{"RandomNormal", onnx_domain, infer_random, run_normal, false}, {.autocast = Autocast::fp32}},
+      {{"RandomNormalLike", onnx_domain, infer_like, run_normal, false}, {.shape = OutShape::input, .autocast = Autocast::fp32}},
+      {{"RandomUniform", onnx_domain, infer_random, run_uniform, false}, {.autocast = Autocast::fp32}},
+      {{"RandomUniformLike", onnx_domain, infer_like, run_uniform, false},
+       {.shape = OutShape::input, .autocast = Autocast::fp32}},
+      {{"Bernoulli", onnx_domain, infer_like, run_bernoulli, false}, {.shape = OutShape::input, .autocast = Autocast::fp32}},
+      {{"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false}, {.autocast = Autocast::fp32}},
       {{"Dropout", onnx_domain, infer_dropout, run_dropout, false},
        elementwise({Fn::select, write_dropout}, {.shape = OutShape::input_all, .operands = 1, .flops = no_flops})},
   };

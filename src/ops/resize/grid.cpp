@@ -244,10 +244,10 @@ void run_affine_grid(ComputeContext& ctx) {
 
 std::span<const OpRow> sample_ops() {
   static constexpr OpRow table[] = {
-      {{"Resize", onnx_domain, infer_resize, run_resize}, {.flops = {.of_input = 1}, .half = Half::wide}},
+      {{"Resize", onnx_domain, infer_resize, run_resize}, {.flops = {.of_input = 1}, .autocast = Autocast::fp32}},
       {{"Upsample", onnx_domain, infer_resize, run_resize}},
-      {{"GridSample", onnx_domain, infer_grid_sample, run_grid_sample}, {.half = Half::wide}},
-      {{"AffineGrid", onnx_domain, infer_affine_grid, run_affine_grid}, {.half = Half::wide}},
+      {{"GridSample", onnx_domain, infer_grid_sample, run_grid_sample}, {.autocast = Autocast::fp32}},
+      {{"AffineGrid", onnx_domain, infer_affine_grid, run_affine_grid}, {.autocast = Autocast::fp32}},
   };
   return table;
 }

@@ -194,7 +194,7 @@ std::span<const OpRow> rnn_ops() {
       {{"GRU", onnx_domain, infer_recurrent<gru_gates>, run_gru}, {.flops = {.count = recurrent_flops}, .contracts = true}},
       {{"LSTM", onnx_domain, infer_recurrent<lstm_gates>, run_lstm}, {.flops = {.count = recurrent_flops}, .contracts = true}},
       {{"DynamicQuantizeLSTM", microsoft_domain, infer_quantized_lstm, run_quantized_lstm},
-       {.flops = {.count = recurrent_flops}, .half = Half::no_form, .contracts = true}},
+       {.flops = {.count = recurrent_flops}, .autocast = Autocast::no_form, .contracts = true}},
   };
   return table;
 }

@@ -176,8 +176,8 @@ void run_stft(ComputeContext& ctx) {
 
 std::span<const OpRow> fourier_ops() {
   static constexpr OpRow table[] = {
-      {{"DFT", onnx_domain, infer_dft, run_dft}, {.half = Half::wide, .contracts = true}},
-      {{"STFT", onnx_domain, infer_stft, run_stft}, {.half = Half::wide, .contracts = true}},
+      {{"DFT", onnx_domain, infer_dft, run_dft}, {.autocast = Autocast::fp32, .contracts = true}},
+      {{"STFT", onnx_domain, infer_stft, run_stft}, {.autocast = Autocast::fp32, .contracts = true}},
   };
   return table;
 }

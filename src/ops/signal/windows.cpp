@@ -116,7 +116,7 @@ std::span<const OpRow> signal_ops() {
       {{"HannWindow", onnx_domain, infer_window, run_window}, {.expands_on_gpu = true}},
       {{"HammingWindow", onnx_domain, infer_window, run_window}, {.expands_on_gpu = true}},
       {{"BlackmanWindow", onnx_domain, infer_window, run_window}, {.expands_on_gpu = true}},
-      {{"MelWeightMatrix", onnx_domain, infer_mel, run_mel}, {.half = Half::wide}},
+      {{"MelWeightMatrix", onnx_domain, infer_mel, run_mel}, {.autocast = Autocast::fp32}},
   };
   return table;
 }

@@ -114,8 +114,8 @@ std::span<const OpRow> softmax_ops() {
   static constexpr OpRow table[] = {
       {{"Softmax", onnx_domain, infer_same, run_softmax}, {.shape = OutShape::input, .flops = {.of_input = 5}}},
       {{"LogSoftmax", onnx_domain, infer_same, run_softmax}, {.shape = OutShape::input, .flops = {.of_input = 6}}},
-      {{"NegativeLogLikelihoodLoss", onnx_domain, infer_loss, run_nll_loss}, {.half = Half::wide}},
-      {{"SoftmaxCrossEntropyLoss", onnx_domain, infer_loss, run_softmax_loss}, {.half = Half::wide}},
+      {{"NegativeLogLikelihoodLoss", onnx_domain, infer_loss, run_nll_loss}, {.autocast = Autocast::fp32}},
+      {{"SoftmaxCrossEntropyLoss", onnx_domain, infer_loss, run_softmax_loss}, {.autocast = Autocast::fp32}},
   };
   return table;
 }

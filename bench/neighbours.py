@@ -23,7 +23,7 @@ import time
 import numpy as np
 import shared
 
-# An engine's process: reads a number of seconds a line, answers with the seconds of each run in a batch that long.
+# An engine's process.
 WORKER = """
 import json, sys, time
 import numpy as np
@@ -38,18 +38,8 @@ if engine == "onnxruntime":
 else:
     import smelt
     session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache, tune_new_shapes=True)
-session.run(None, feeds)
-print(json.dumps("ready"), flush=True)
-for line in sys.stdin:
-    time.sleep(0.05)
-    session.run(None, feeds)
-    times, begin = [], time.perf_counter()
-    while time.perf_counter() - begin < float(line):
-        start = time.perf_counter()
-        session.run(None, feeds)
-        times.append(time.perf_counter() - start)
-    print(json.dumps(times), flush=True)
-"""
+pause = 0.05
+""" + shared.BATCHES
 
 # Some seconds of an ordinary compilation.
 SOURCE = "".join(f"#include <{name}>\n" for name in ("algorithm", "functional", "iostream", "map", "regex", "string")) + \

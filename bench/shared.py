@@ -18,6 +18,22 @@ GPU_MODELS = ("resnet50.fp16", "resnet50_b32.fp16", "mobilenet_v3_large.fp16", "
 CPU_MODELS = tuple(f"{name}.fp32" for name in
                    ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2"))
 
+# The end of a worker's source that has a `session` and its `feeds`: it reads a number of seconds a line, and answers with the
+# seconds of each run in a batch that long, after `pause` seconds and a run that does not count.
+BATCHES = """
+session.run(None, feeds)
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    time.sleep(pause)
+    session.run(None, feeds)
+    times, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < float(line):
+        start = time.perf_counter()
+        session.run(None, feeds)
+        times.append(time.perf_counter() - start)
+    print(json.dumps(times), flush=True)
+"""
+
 
 class Worker:
     """A process of Python that runs `source`: it writes a line of JSON once it is ready, and one to each line that it reads."""

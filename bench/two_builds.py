@@ -24,7 +24,7 @@ from shared import CPU_MODELS, cpu_name, interval
 
 ON_GPU = (*shared.GPU_MODELS, "sd15_unet.fp16", "llama7b_decode.fp16")
 
-# A build's process: reads a number of seconds a line, answers with the seconds of each run in a batch that long.
+# A build's process.
 WORKER = """
 import json, sys, time
 import numpy as np
@@ -32,18 +32,8 @@ import smelt
 model, inputs, threads, cache = sys.argv[1:]
 session = smelt.Session(model, threads=int(threads), cache_dir=cache)
 feeds = dict(np.load(inputs))
-session.run(None, feeds)
-print(json.dumps("ready"), flush=True)
-for line in sys.stdin:
-    time.sleep(0.2)
-    session.run(None, feeds)
-    times, begin = [], time.perf_counter()
-    while time.perf_counter() - begin < float(line):
-        start = time.perf_counter()
-        session.run(None, feeds)
-        times.append(time.perf_counter() - start)
-    print(json.dumps(times), flush=True)
-"""
+pause = 0.2
+""" + shared.BATCHES
 
 
 class Build(shared.Worker):

@@ -22,6 +22,22 @@ class File : public testing::Test {
   File() : dir_(fs::path(testing::TempDir()) / ("smelt_file_" + std::to_string(::getpid()))) { fs::create_directories(dir_); }
   ~File() override { fs::remove_all(dir_); }
   size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator())); }
+  /// A process that prepares, has written half of `out` and waits for its end.
+  template <class F> pid_t start_writer(F prepare) const {
+    int ready[2];
+    if (::pipe(ready) != 0) return -1;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      prepare();
+      AtomicFile f(dir_ / "out");
+      f.write("half");
+      if (::write(ready[1], "r", 1) != 1) ::_exit(99);
+      for (;;) ::pause();
+    }
+    char c;
+    EXPECT_EQ(::read(ready[0], &c, 1), 1);
+    return child;
+  }
   fs::path dir_;
 };
 
@@ -95,18 +111,8 @@ TEST_F(File, maps_an_empty_file) {
 }
 
 TEST_F(File, is_removed_when_the_process_is_interrupted) {
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    clean_up_on_signals();
-    AtomicFile f(dir_ / "out");
-    f.write("half");
-    if (::write(ready[1], "r", 1) != 1) ::_exit(99);
-    for (;;) ::pause();
-  }
-  char c;
-  ASSERT_EQ(::read(ready[0], &c, 1), 1);
+  const pid_t child = start_writer(clean_up_on_signals);
+  ASSERT_GT(child, 0);
   EXPECT_EQ(entries(), 1u);
   ::kill(child, SIGINT);
   int status = 0;
@@ -167,17 +173,8 @@ TEST_F(File, two_writers_of_one_path_do_not_meet_and_the_last_one_stays) {
 }
 
 TEST_F(File, what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not) {
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    AtomicFile f(dir_ / "out");
-    f.write("half");
-    if (::write(ready[1], "r", 1) != 1) ::_exit(99);
-    for (;;) ::pause();
-  }
-  char c;
-  ASSERT_EQ(::read(ready[0], &c, 1), 1);
+  const pid_t child = start_writer([] {});
+  ASSERT_GT(child, 0);
   ASSERT_EQ(entries(), 1u);
   const fs::path half = fs::directory_iterator(dir_)->path();
   fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::minutes(5));

@@ -5,6 +5,7 @@
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/einsum/matrices.h"
 #include "ops/einsum/offer.h"
 
 namespace smelt::ops {
@@ -46,12 +47,7 @@ class DetKernel final : public Kernel {
   int64_t workspace() const override { return threads_ * matrix_bytes(); }
 
   void run(const Buffers& b) override {
-    switch (type_) {
-      case DType::f32: return all<float>(b);
-      case DType::f64: return all<double>(b);
-      case DType::f16: return all<Half>(b);
-      default: return all<BFloat>(b);
-    }
+    by_matrix_type(type_, [&]<class T>(T*) { all<T>(b); });
   }
 
  private:
@@ -62,22 +58,10 @@ class DetKernel final : public Kernel {
       auto* m = reinterpret_cast<double*>(static_cast<char*>(b.workspace) + thread * matrix_bytes());
       for (int64_t i = begin; i < end; ++i) {
         const T* x = static_cast<const T*>(b.inputs[0]) + i * n_ * n_;
-        std::transform(x, x + n_ * n_, m, [](T v) {
-          if constexpr (std::is_same_v<T, double>)
-            return v;
-          else
-            return static_cast<double>(static_cast<float>(v));
-        });
-        static_cast<T*>(b.outputs[0])[i] = rounded<T>(determinant(m, n_));
+        widen(x, n_ * n_, m);
+        static_cast<T*>(b.outputs[0])[i] = narrowed<T>(determinant(m, n_));
       }
     });
-  }
-
-  template <class T> static T rounded(double v) {
-    if constexpr (std::is_same_v<T, double>)
-      return v;
-    else
-      return T(static_cast<float>(v));
   }
 
   DType type_;

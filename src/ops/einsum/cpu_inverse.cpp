@@ -8,6 +8,7 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/einsum/inverse.h"
+#include "ops/einsum/matrices.h"
 #include "ops/einsum/simd/inverse.h"
 
 namespace smelt::ops {
@@ -29,12 +30,7 @@ class InverseKernel final : public Kernel {
   bool in_place(size_t) const override { return true; }
 
   void run(const Buffers& b) override {
-    switch (type_) {
-      case DType::f32: return all<float>(b);
-      case DType::f64: return all<double>(b);
-      case DType::f16: return all<smelt::Half>(b);  // ops::Half is a fact of operators
-      default: return all<BFloat>(b);
-    }
+    by_matrix_type(type_, [&]<class T>(T*) { all<T>(b); });
   }
 
  private:
@@ -48,22 +44,12 @@ class InverseKernel final : public Kernel {
       for (int64_t i = begin; i < end; ++i) {
         const T* x = static_cast<const T*>(b.inputs[0]) + i * n_ * n_;
         T* y = static_cast<T*>(b.outputs[0]) + i * n_ * n_;
-        std::transform(x, x + n_ * n_, m, [](T v) {
-          if constexpr (std::is_same_v<T, double>)
-            return v;
-          else
-            return static_cast<double>(static_cast<float>(v));
-        });
+        widen(x, n_ * n_, m);
         if (!invert_fn()(m, reinterpret_cast<int64_t*>(own + matrix_bytes()), n_)) {
           singular = i;
           return;
         }
-        std::transform(m, m + n_ * n_, y, [](double v) {
-          if constexpr (std::is_same_v<T, double>)
-            return v;
-          else
-            return T(static_cast<float>(v));
-        });
+        std::transform(m, m + n_ * n_, y, narrowed<T>);
       }
     });
     if (singular >= 0) fail("matrix {} has no inverse", singular.load());

@@ -1,7 +1,7 @@
 // Pad, CenterCropPad, Tile and the block moves on the processor: every mode, element size and layout against the reference.
 #include "ops/movement/mapped_axes.h"
 #include "base/memory.h"
-#include "ops/tactic_check.h"
+#include "ops/movement/moved.h"
 #include "support/errors.h"
 
 namespace smelt::ops {
@@ -10,17 +10,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
-
-Trial trial(const std::string& op, DType type, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
-  Trial t;
-  t.node.op = op;
-  t.node.attrs = std::move(attrs);
-  t.node.opset = 23;
-  t.add(random_tensor(type, shape, 7, 0, 100), false);
-  return t;
-}
-
 void agrees(Trial t, int threads = 2) {
   const Tensor y = expected(t);
   if (t.bound.outputs.empty()) t.result(y.type(), y.shape());
@@ -28,7 +17,7 @@ void agrees(Trial t, int threads = 2) {
 }
 
 Trial pad(const std::string& mode, DType type, const Shape& shape, std::vector<int64_t> pads) {
-  Trial t = trial("Pad", type, shape, {{"mode", mode}});
+  Trial t = moved("Pad", type, shape, {{"mode", mode}});
   t.add(ints(std::move(pads)), true);
   return t;
 }
@@ -69,7 +58,7 @@ TEST(MappedAxes, read_a_value_that_is_computed) {
 }
 
 TEST(MappedAxes, pads_that_are_computed_are_left_to_the_reference) {
-  Trial t = trial("Pad", DType::f32, {2, 5});
+  Trial t = moved("Pad", DType::f32, {2, 5});
   t.add(ints({1, 2, 3, 4}), false);
   t.result(DType::f32, {6, 11});
   EXPECT_THAT(check(t, 0), IsEmpty());
@@ -93,16 +82,16 @@ TEST(MappedAxes, share_one_long_row_among_threads) {
 
 TEST(MappedAxes, tile_and_crop) {
   for (DType type : {DType::u8, DType::f16, DType::f32, DType::f64}) {
-    Trial t = trial("Tile", type, {2, 3, 5});
+    Trial t = moved("Tile", type, {2, 3, 5});
     t.add(ints({2, 1, 3}), true);
     agrees(std::move(t));
-    Trial single = trial("Tile", type, {1, 4, 1});
+    Trial single = moved("Tile", type, {1, 4, 1});
     single.add(ints({3, 2, 70}), true);
     agrees(std::move(single));
-    Trial all = trial("Tile", type, {2, 1, 3, 2, 5});
+    Trial all = moved("Tile", type, {2, 1, 3, 2, 5});
     all.add(ints({2, 3, 2, 3, 2}), true);
     agrees(std::move(all));
-    Trial crop = trial("CenterCropPad", type, {7, 10});
+    Trial crop = moved("CenterCropPad", type, {7, 10});
     crop.add(ints({4, 15}), true);
     agrees(std::move(crop));
   }
@@ -111,13 +100,13 @@ TEST(MappedAxes, tile_and_crop) {
 TEST(MappedAxes, move_blocks_of_depth_and_space) {
   for (const char* mode : {"DCR", "CRD"}) {
     for (const Layout layout : {Layout::plain, Layout::nhwc}) {
-      Trial deep = trial("DepthToSpace", DType::f32, {2, 24, 5, 7}, {{"blocksize", int64_t{2}}, {"mode", std::string(mode)}});
+      Trial deep = moved("DepthToSpace", DType::f32, {2, 24, 5, 7}, {{"blocksize", int64_t{2}}, {"mode", std::string(mode)}});
       deep.bound.inputs[0].layout = layout;
       deep.result(DType::f32, {2, 6, 10, 14}, layout);
       agrees(std::move(deep));
     }
   }
-  agrees(trial("SpaceToDepth", DType::u8, {2, 3, 12, 9}, {{"blocksize", int64_t{3}}}));
+  agrees(moved("SpaceToDepth", DType::u8, {2, 3, 12, 9}, {{"blocksize", int64_t{3}}}));
 }
 
 }  // namespace

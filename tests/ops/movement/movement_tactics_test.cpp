@@ -1,4 +1,4 @@
-#include "ops/tactic_check.h"
+#include "ops/movement/moved.h"
 
 #include "smelt/error.h"
 
@@ -8,17 +8,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Trial trial(const std::string& op, DType type, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
-  Trial t;
-  t.node.op = op;
-  t.node.attrs = std::move(attrs);
-  t.node.opset = 23;
-  t.add(random_tensor(type, shape, 7, 0, 100), false);
-  return t;
-}
-
-Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
-
 void agrees(Trial t) {
   const Tensor y = expected(t);
   t.result(y.type(), y.shape());
@@ -27,18 +16,18 @@ void agrees(Trial t) {
 
 TEST(Movement, transposes_every_element_size_and_order) {
   for (DType type : {DType::u8, DType::f16, DType::f32, DType::i64}) {
-    agrees(trial("Transpose", type, {3, 17, 33}, {{"perm", std::vector<int64_t>{2, 0, 1}}}));
-    agrees(trial("Transpose", type, {2, 5, 7, 9}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}));
-    agrees(trial("Transpose", type, {40, 41}));
-    agrees(trial("Transpose", type, {1, 1, 6}, {{"perm", std::vector<int64_t>{2, 1, 0}}}));
-    agrees(trial("Transpose", type, {0, 3}));
+    agrees(moved("Transpose", type, {3, 17, 33}, {{"perm", std::vector<int64_t>{2, 0, 1}}}));
+    agrees(moved("Transpose", type, {2, 5, 7, 9}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}));
+    agrees(moved("Transpose", type, {40, 41}));
+    agrees(moved("Transpose", type, {1, 1, 6}, {{"perm", std::vector<int64_t>{2, 1, 0}}}));
+    agrees(moved("Transpose", type, {0, 3}));
   }
 }
 
 TEST(Movement, slices_forwards_backwards_and_beyond_the_ends) {
   const auto slice = [](std::vector<int64_t> starts, std::vector<int64_t> ends, std::vector<int64_t> axes,
                         std::vector<int64_t> steps) {
-    Trial t = trial("Slice", DType::f32, {6, 19, 5});
+    Trial t = moved("Slice", DType::f32, {6, 19, 5});
     for (auto* list : {&starts, &ends, &axes, &steps}) t.add(ints(*list), true);
     agrees(std::move(t));
   };
@@ -62,7 +51,7 @@ TEST(Movement, takes_parts_of_channels_last_images) {
 }
 
 TEST(Movement, a_slice_that_is_not_known_before_the_run_is_left_to_the_reference) {
-  Trial t = trial("Slice", DType::f32, {6});
+  Trial t = moved("Slice", DType::f32, {6});
   t.add(ints({1}), false);
   t.add(ints({3}), true);
   t.result(DType::f32, {2});
@@ -70,13 +59,13 @@ TEST(Movement, a_slice_that_is_not_known_before_the_run_is_left_to_the_reference
 }
 
 TEST(Movement, expands) {
-  Trial t = trial("Expand", DType::f32, {3, 1, 5});
+  Trial t = moved("Expand", DType::f32, {3, 1, 5});
   t.add(ints({2, 3, 4, 5}), true);
   agrees(std::move(t));
 }
 
 TEST(Movement, splits_into_uneven_parts) {
-  Trial t = trial("Split", DType::f32, {4, 10}, {{"axis", int64_t{1}}});
+  Trial t = moved("Split", DType::f32, {4, 10}, {{"axis", int64_t{1}}});
   t.add(ints({3, 7}), true);
   t.result(DType::f32, {4, 3});
   t.result(DType::f32, {4, 7});
@@ -97,7 +86,7 @@ TEST(Movement, splits_into_uneven_parts) {
 TEST(Movement, gathers_rows_by_indices_of_either_width) {
   for (int64_t axis : {0, 1, -1}) {
     for (DType index : {DType::i64, DType::i32}) {
-      Trial t = trial("Gather", DType::f16, {5, 6, 7}, {{"axis", axis}});
+      Trial t = moved("Gather", DType::f16, {5, 6, 7}, {{"axis", axis}});
       t.add(Tensor::of<int64_t>({2, 3}, {0, -1, 4, 2, -5, 3}).cast(index), false);
       agrees(std::move(t));
     }
@@ -106,7 +95,7 @@ TEST(Movement, gathers_rows_by_indices_of_either_width) {
 
 TEST(Movement, an_index_outside_is_an_error_that_names_it) {
   for (int64_t wrong : {5, -6}) {
-    Trial t = trial("Gather", DType::f32, {5, 6});
+    Trial t = moved("Gather", DType::f32, {5, 6});
     t.add(ints({0, wrong, 1}), false);
     t.result(DType::f32, {3, 6});
     t.bound.node = &t.node;

@@ -90,6 +90,9 @@ ConvText parse_conv(std::string_view text) {
     p.channels_last = fields[4] == "nhwc";
   }
   p.epilogue = fields.epilogue(5);
+  if (const auto biases = std::ranges::count(p.epilogue, "bias"); biases > 1)
+    fields.refuse(
+        fmt::format("the epilogue has {} biases, expected one at most: it is added to the sums before all else", biases));
   return p;
 }
 

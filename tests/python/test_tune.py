@@ -95,6 +95,7 @@ def test_convolutions_of_every_kind_run(command):
     ("conv:f32:1x2x3x3,4x3x1x1", "2 channels, expected 3: 3 a group, groups: 1"),
     ("conv:f32:1x2x3x3,4x2x5x5:p0", "no window fits along H"),
     ("conv:f32:1x2x3x3,4x2x1x1:s1:chwn", "expected a layout nhwc or nchw, found 'chwn'"),
+    ("conv:f32:1x2x3x3,4x2x1x1:s1:nhwc:bias+relu+bias", "the epilogue has 2 biases, expected one at most"),
     ("conv:f32:1x2x3x3,4x2x1x1:s1:nhwc:rellu", "the epilogue knows no 'rellu'; expected some of bias, residual, gate, "),
 ])
 def test_malformed_convolutions_say_what_was_expected(command, problem, said):

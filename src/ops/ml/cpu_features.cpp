@@ -147,24 +147,17 @@ Run binarizer(const BoundNode& b, const Rows& rows) {
 }
 
 Run imputer(const BoundNode& b, const Rows& rows) {
-  const DType type = b.inputs[0].type;
-  ImputedValues values = imputed_values(*b.node, type, rows.features);
-  if (values.with.size() == 1) values.with.assign(static_cast<size_t>(rows.features), double{values.with[0]});
-  return [rows, values, type](const Buffers& m) {
-    with_type(type, [&]<class T>(T) {
-      std::vector<T> with;
-      for (const double v : values.with) with.push_back(imputed<T>(v));
-      const bool of_nan = std::isnan(values.replaced);
+  Run run;
+  with_type(b.inputs[0].type, [&]<class T>(T) {
+    run = [rows, imputed = Imputed<T>(*b.node, rows.features)](const Buffers& m) {
       rows.each([&](int64_t r) {
         const T* x = static_cast<const T*>(m.inputs[0]) + r * rows.features;
         T* y = static_cast<T*>(m.outputs[0]) + r * rows.features;
-        for (int64_t i = 0; i < rows.features; ++i) {
-          const bool hit = of_nan ? x[i] != x[i] : static_cast<double>(x[i]) == values.replaced;
-          y[i] = hit ? with[static_cast<size_t>(i)] : x[i];
-        }
+        for (int64_t i = 0; i < rows.features; ++i) y[i] = imputed(x[i], i);
       });
-    });
-  };
+    };
+  });
+  return run;
 }
 
 Run extractor(const BoundNode& b, const Rows& rows) {

@@ -26,6 +26,9 @@ template <class F> void with_elements(DType type, const void* x, const F& f) {
 
 bool is_read(DType type) { return type == DType::f32 || type == DType::f64 || type == DType::i32 || type == DType::i64; }
 
+/// What a table is asked by.
+template <class X> using Number = std::conditional_t<std::is_floating_point_v<X>, double, int64_t>;
+
 class LabelEncoderKernel final : public Kernel {
  public:
   LabelEncoderKernel(const BoundNode& b, int threads)
@@ -57,7 +60,7 @@ class LabelEncoderKernel final : public Kernel {
   template <class X, class T> T find(X x, const std::vector<T>& small, const T* values, T missing) const {
     if (x >= X{} && x < static_cast<X>(small.size()))
       if (const auto at = static_cast<size_t>(x); static_cast<X>(at) == x) return small[at];
-    const int64_t row = table_.row(static_cast<double>(x));
+    const int64_t row = table_.row(static_cast<Number<X>>(x));
     return row < 0 ? missing : values[row];
   }
 
@@ -101,7 +104,7 @@ class OneHotEncoderKernel final : public Kernel {
     if constexpr (std::is_floating_point_v<X>)
       return table_.row(std::isnan(x) ? 0.0 : static_cast<double>(truncated(static_cast<double>(x))));
     else
-      return table_.row(static_cast<double>(x));
+      return table_.row(int64_t{x});
   }
 
   DType type_;

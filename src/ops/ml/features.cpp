@@ -76,21 +76,6 @@ std::vector<int64_t> vectorized_widths(const Node& node, size_t inputs) {
   return widths;
 }
 
-ImputedValues imputed_values(const Node& node, DType type, int64_t features) {
-  ImputedValues v;
-  const bool real = is_float(type);
-  const std::vector<float> floats = node.get_floats("imputed_value_floats");
-  const std::vector<int64_t> integers = node.get_ints("imputed_value_int64s");
-  if (real)
-    v.with.assign(floats.begin(), floats.end());
-  else
-    v.with.assign(integers.begin(), integers.end());
-  if (v.with.size() != 1 && static_cast<int64_t>(v.with.size()) != features)
-    fail("{} imputed values, expected 1 or {}", v.with.size(), features);
-  v.replaced = real ? node.get_float("replaced_value_float", 0) : static_cast<double>(node.get_int("replaced_value_int64", 0));
-  return v;
-}
-
 namespace {
 
 void infer_same(InferContext& c) { same_as(c, 0, 0); }
@@ -163,24 +148,19 @@ void run_normalizer(ComputeContext& c) {
   });
 }
 
-template <class T> void impute(const Tensor& x, const std::vector<double>& with, double replaced, Tensor& y) {
-  const T* from = x.data<T>();
-  T* to = y.data<T>();
-  const bool of_nan = std::isnan(replaced), is_one = with.size() == 1;
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const auto v = static_cast<double>(from[i]);
-    const bool hit = v == replaced || (of_nan && std::isnan(v));
-    to[i] = hit ? imputed<T>(with[is_one ? 0 : static_cast<size_t>(i) % with.size()]) : from[i];
-  }
+template <class T> void impute(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const int64_t features = features_of(x.shape());
+  const Imputed<T> imputed(c.node, features);
+  for (int64_t i = 0; i < x.size(); ++i) c.outputs[0].data<T>()[i] = imputed(x.data<T>()[i], i % features);
 }
 
 void run_imputer(ComputeContext& c) {
-  const auto [with, replaced] = imputed_values(c.node, c.in(0).type(), features_of(c.in(0).shape()));
   switch (c.in(0).type()) {
-    case DType::f32: return impute<float>(c.in(0), with, replaced, c.outputs[0]);
-    case DType::f64: return impute<double>(c.in(0), with, replaced, c.outputs[0]);
-    case DType::i64: return impute<int64_t>(c.in(0), with, replaced, c.outputs[0]);
-    case DType::i32: return impute<int32_t>(c.in(0), with, replaced, c.outputs[0]);
+    case DType::f32: return impute<float>(c);
+    case DType::f64: return impute<double>(c);
+    case DType::i64: return impute<int64_t>(c);
+    case DType::i32: return impute<int32_t>(c);
     default: fail_unsupported("elements of {}", name(c.in(0).type()));
   }
 }

@@ -1,4 +1,5 @@
 // LabelEncoder: a table from values of one type to values of another.
+#include <cstring>
 #include <numeric>
 
 #include "base/error.h"
@@ -59,24 +60,27 @@ void infer_label_encoder(InferContext& c) {
 
 void run_label_encoder(ComputeContext& c) {
   const DType type = c.in(0).type();
-  const Tensor keys = label_column(c.node, "keys", type), values = label_column(c.node, "values", type),
-               missing = label_otherwise(c.node, values.type());
+  const Tensor keys = label_column(c.node, "keys", type), values = label_column(c.node, "values", type);
+  Tensor missing = label_otherwise(c.node, values.type());
+  std::vector<double> floats;
+  std::vector<int64_t> integers;
+  if (is_float(type)) floats = c.in(0).to_doubles();
+  if (!is_float(type) && type != DType::string) integers = c.in(0).to_ints();
   const LabelTable table(keys);
-  const bool text_in = keys.type() == DType::string, text_out = values.type() == DType::string;
-  const std::vector<double> numbers = text_in ? std::vector<double>{} : c.in(0).to_doubles();
-  const std::vector<double> results = text_out ? std::vector<double>{} : values.to_doubles();
-  const double missed = text_out ? 0 : missing.to_doubles().at(0);
-  std::vector<double> out;
-  if (!text_out) out.reserve(static_cast<size_t>(c.in(0).size()));
-  for (int64_t i = 0; i < c.in(0).size(); ++i) {
-    const size_t at = static_cast<size_t>(i);
-    const int64_t row = text_in ? table.row(c.in(0).strings()[at]) : table.row(numbers[at]);
-    if (text_out)
-      c.outputs[0].strings()[at] = row < 0 ? missing.strings().at(0) : values.strings()[static_cast<size_t>(row)];
+  const auto row = [&, type](size_t at) {
+    if (type == DType::string) return table.row(c.in(0).strings()[at]);
+    return is_float(type) ? table.row(floats[at]) : table.row(integers[at]);
+  };
+  if (values.type() != DType::string) missing = missing.cast(values.type());
+  const auto size = static_cast<size_t>(bytes(values.type(), 1));
+  for (size_t i = 0; i < static_cast<size_t>(c.in(0).size()); ++i) {
+    const int64_t at = row(i);
+    if (values.type() == DType::string)
+      c.outputs[0].strings()[i] = at < 0 ? missing.strings().at(0) : values.strings()[static_cast<size_t>(at)];
     else
-      out.push_back(row < 0 ? missed : results[static_cast<size_t>(row)]);
+      std::memcpy(static_cast<char*>(c.outputs[0].raw()) + i * size,
+                  at < 0 ? missing.raw() : static_cast<const char*>(values.raw()) + static_cast<size_t>(at) * size, size);
   }
-  if (!text_out) store_doubles(out, c.outputs[0]);
 }
 
 }  // namespace smelt::ops

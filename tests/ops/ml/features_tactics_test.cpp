@@ -54,6 +54,15 @@ TEST(FeatureTactics, agree_over_types_and_shapes) {
       }
 }
 
+TEST(FeatureTactics, impute_integers_of_more_bits_than_doubles_have) {
+  constexpr int64_t large = int64_t{1} << 53;
+  const Tensor x = Tensor::of<int64_t>({2, 2}, {large, large + 1, 1, large});
+  const std::map<std::string, Attribute> attrs{{"imputed_value_int64s", std::vector<int64_t>{large + 3}},
+                                               {"replaced_value_int64", large + 1}};
+  Trial t = over_features("Imputer", attrs, x, DType::i64);
+  EXPECT_THAT(check(t, 0), ElementsAre("cpu"));
+}
+
 TEST(FeatureTactics, divide_by_the_largest_as_a_loop_finds_it) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const int64_t features : {1, 7, 8, 9, 40})

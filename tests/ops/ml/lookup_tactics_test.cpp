@@ -34,6 +34,18 @@ TEST(LabelEncoderTactics, agree_over_types) {
       }
 }
 
+TEST(LabelEncoderTactics, agree_over_integers_of_more_bits_than_doubles_have) {
+  constexpr int64_t large = int64_t{1} << 53;
+  Trial t;
+  t.node.op = "LabelEncoder";
+  t.node.domain = "ai.onnx.ml";
+  t.node.attrs = {{"keys_int64s", std::vector<int64_t>{large, large + 1, INT64_MIN}},
+                  {"values_int64s", std::vector<int64_t>{1, large + 1, 3}}};
+  t.add(Tensor::of<int64_t>({6}, {large, large + 1, large + 2, 0, INT64_MIN, INT64_MIN + 1}), false);
+  t.result(DType::i64, {6});
+  EXPECT_THAT(check(t, 0), ElementsAre("cpu"));
+}
+
 Trial one_hot(DType type, const Tensor& x, const std::vector<int64_t>& categories, int64_t zeros) {
   Trial t;
   t.node.op = "OneHotEncoder";

@@ -20,6 +20,13 @@ TEST(LabelEncoder, the_last_of_equal_keys_counts_and_nan_is_a_key) {
   EXPECT_EQ(run("ai.onnx.ml:LabelEncoder", {f32({2}, {1, NAN})}, attrs).to_ints(), (Ints{6, 7}));
 }
 
+TEST(LabelEncoder, tells_apart_integers_by_all_their_bits) {
+  constexpr int64_t large = int64_t{1} << 53;  // from here on doubles have every other integer
+  const Attributes attrs{{"keys_int64s", Ints{large, large + 1, INT64_MAX}}, {"values_int64s", Ints{1, large + 1, 3}}};
+  EXPECT_EQ(run("ai.onnx.ml:LabelEncoder", {i64({5}, {large, large + 1, large + 2, INT64_MAX - 1, INT64_MAX})}, attrs).to_ints(),
+            (Ints{1, large + 1, -1, -1, 3}));
+}
+
 TEST(Binarizer, is_one_above_the_threshold_only) {
   expect_near(run("ai.onnx.ml:Binarizer", {f32({3}, {0.5f, 1, 1.5f})}, {{"threshold", 1.0f}}), {3}, {0, 0, 1});
 }
@@ -54,6 +61,14 @@ TEST(Imputer, a_number_beyond_what_a_double_tells_apart_is_the_largest) {
                 {{"imputed_value_int64s", Ints{INT64_MAX}}, {"replaced_value_int64", int64_t{-1}}})
                 .to_ints(),
             (Ints{INT64_MAX, 1}));
+}
+
+TEST(Imputer, tells_apart_integers_by_all_their_bits) {
+  constexpr int64_t large = int64_t{1} << 53;
+  EXPECT_EQ(run("ai.onnx.ml:Imputer", {i64({1, 3}, {large, large + 1, 1})},
+                {{"imputed_value_int64s", Ints{large + 3}}, {"replaced_value_int64", large + 1}})
+                .to_ints(),
+            (Ints{large, large + 3, 1}));
 }
 
 TEST(LinearRegressor, multiplies_and_adds) {

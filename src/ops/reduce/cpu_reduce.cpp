@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/number.h"
 #include "ops/core/align.h"
 #include "ops/core/any_booleans.h"
 #include "ops/core/loops.h"
@@ -140,10 +141,12 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
 
   /// In how many parts a result's elements are folded: by the extents alone, so that no bit depends on the number of threads.
   int64_t parts() const {
-    constexpr int64_t most = 16, worth = int64_t{1} << 17;
-    const int64_t work = nest_.count * nest_.kept;
-    if (nest_.outer_kept * chunks_ >= most || work < worth || nest_.kept > worth / 16) return 1;
-    return std::clamp<int64_t>(splits_rows() ? nest_.inner() / 4096 : nest_.outer_reduced, 1, most);
+    constexpr int64_t most = 16, worth = int64_t{1} << 17, least_lines = 16;
+    const int64_t work = nest_.count * nest_.kept, units = nest_.outer_kept * chunks_;
+    if (units >= most || work < worth || nest_.kept > worth / 16) return 1;
+    // What a part folds to is written and read again: as few as share the work, and of many lines each.
+    const int64_t longest = splits_rows() ? nest_.inner() / 4096 : nest_.outer_reduced / least_lines;
+    return std::clamp<int64_t>(longest, 1, divide_up(most, units));
   }
 
   /// A thread's memory.

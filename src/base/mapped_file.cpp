@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -15,10 +16,14 @@
 namespace smelt {
 namespace {
 
-/// The mappings that are open, by their last byte's successor.
+/// A file as it is at one time: the system's device and number of it, its size, and when it was last written to.
+using Version = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
+
+/// The mappings that are open, by their last byte's successor and by their files.
 struct Mappings {
   std::mutex mutex;
   std::map<const uint8_t*, std::weak_ptr<const MappedFile>> by_end;
+  std::map<Version, std::weak_ptr<MappedFile>> by_version;
 };
 Mappings& mappings() {
   static auto* const all = new Mappings;  // files may be closed after static objects are gone
@@ -49,22 +54,28 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   mapped->changed_s_ = info.st_mtim.tv_sec;
   mapped->changed_ns_ = info.st_mtim.tv_nsec;
   if (info.st_size == 0) return mapped;
+  // A file that is mapped already, and was not written to since, is mapped once for all sessions of this process.
+  Mappings& all = mappings();
+  const Version version{info.st_dev, info.st_ino, mapped->size_, mapped->changed_s_, mapped->changed_ns_};
+  const std::lock_guard lock(all.mutex);
+  std::weak_ptr<MappedFile>& known = all.by_version[version];
+  if (auto open = known.lock()) return open;
   void* p = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (p == MAP_FAILED) fail("{}: cannot map {} bytes: {}", path.string(), info.st_size, reason(errno));
   mapped->data_ = static_cast<uint8_t*>(p);
   mapped->fd_ = std::exchange(file.fd, -1);
-  Mappings& all = mappings();
-  const std::lock_guard lock(all.mutex);
+  known = mapped;
   all.by_end[mapped->data_ + mapped->size_] = mapped;
   return mapped;
 }
 
 std::shared_ptr<const MappedFile> MappedFile::holding(const void* address) {
   Mappings& all = mappings();
+  std::shared_ptr<const MappedFile> file;  // outlives the lock: the last handle of a file, let go here, takes it
   const std::lock_guard lock(all.mutex);
   const auto at = all.by_end.upper_bound(static_cast<const uint8_t*>(address));
   if (at == all.by_end.end()) return nullptr;
-  auto file = at->second.lock();
+  file = at->second.lock();
   return file && file->data_ <= address ? file : nullptr;
 }
 
@@ -82,6 +93,7 @@ MappedFile::~MappedFile() {
     Mappings& all = mappings();
     const std::lock_guard lock(all.mutex);
     all.by_end.erase(data_ + size_);
+    std::erase_if(all.by_version, [](const auto& entry) { return entry.second.expired(); });
   }
   if (data_) ::munmap(data_, static_cast<size_t>(size_));
   if (fd_ >= 0) ::close(fd_);

@@ -201,6 +201,27 @@ TEST_F(File, a_mapped_file_tells_that_it_was_written_to) {
   EXPECT_THROW(second->check_unchanged(), Error);
 }
 
+TEST_F(File, is_mapped_once_however_often_it_is_opened_and_anew_once_it_was_written_to) {
+  write_text(dir_ / "data", "weights");
+  fs::create_hard_link(dir_ / "data", dir_ / "link");
+  auto first = MappedFile::open(dir_ / "data");
+  EXPECT_EQ(MappedFile::open(dir_ / "data"), first);
+  EXPECT_EQ(MappedFile::open(dir_ / "link"), first);
+  EXPECT_EQ(MappedFile::holding(first->data()), first);
+  write_text(dir_ / "data", "others!");  // by a rename: another file of the same size
+  const auto second = MappedFile::open(dir_ / "data");
+  EXPECT_NE(second, first);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(second->data()), 7), "others!");
+  second->check_unchanged();
+  fs::last_write_time(dir_ / "data",
+                      fs::file_time_type::clock::now() + std::chrono::seconds(1));  // as a write in place leaves it
+  EXPECT_THROW(second->check_unchanged(), Error);
+  EXPECT_NE(MappedFile::open(dir_ / "data"), second);
+  EXPECT_EQ(MappedFile::open(dir_ / "link"), first);
+  first.reset();
+  EXPECT_EQ(MappedFile::open(dir_ / "link")->size(), 7);
+}
+
 TEST_F(File, a_mapped_file_that_is_cut_short_ends_the_command_with_a_message) {
   write_text(dir_ / "data", std::string(8192, 'x'));
   int said[2];

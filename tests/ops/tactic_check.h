@@ -209,7 +209,7 @@ inline void expect_forms_last(Trial& t, const Candidate& c, const Machine& machi
         std::ranges::find_if(o.candidates, [&](const Candidate& x) { return x.tactic == c.tactic && x.config == c.config; });
     return at == o.candidates.end() ? Tensor() : run(t, *at);
   };
-  WeightStore first, second;
+  WeightStore first(0), second(0);  // stores of that kind share nothing
   const Tensor want = with(first);
   std::vector<WeightStore::Lasting> forms = first.lasting();
   const auto is_input = [&](const WeightStore::Lasting& f) {  // not what a conversion made of one

@@ -7,8 +7,15 @@
 
 #include "base/memory.h"
 #include "ops/core/packed_forms.h"
+#include "ops/core/shared_forms.h"
 
 namespace smelt::ops {
+namespace {
+
+using Kept = std::shared_ptr<const SharedForm>;
+constexpr int64_t smallest_shared = 16 << 10;  // bytes: of smaller constants looking costs as much as packing
+
+}  // namespace
 
 Tensor WeightStore::placed(Tensor form) {
   constexpr int64_t smallest = 32 << 10, step = 64;  // bytes: below the first a form lies in a core's own caches
@@ -62,6 +69,16 @@ Tensor WeightStore::found_or_packed(const Tensor& constant, const std::string& n
   std::lock_guard lock(entry->packing);
   if (!entry->form.valid()) {
     Tensor form = is ? offered(constant, name, *is) : Tensor();
+    if (!form.valid() && is && bytes_apart_ > 0 && constant.nbytes() >= smallest_shared) {
+      std::shared_ptr<const SharedForm> shared = find_shared(constant, name, smelt::bytes(is->type, elements(is->shape)));
+      if (shared) {
+        const std::lock_guard count(mutex_);
+        bytes_ += shared->form.nbytes();
+      } else {
+        shared = share(constant, name, placed(pack()));
+      }
+      form = Tensor::borrow(is->type, is->shape, const_cast<void*>(shared->form.raw()), std::make_shared<Kept>(shared));
+    }
     if (!form.valid()) form = placed(pack());
     entry->source = constant;
     entry->form = std::move(form);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "direct_runs.h"
 #include "gil.h"
+#include "graph/graph.h"
 #include "python_api.h"
 #include "run/eager_linear.h"
 #include "run/eager_norm.h"
@@ -253,6 +254,12 @@ nb::list infos(const std::vector<TensorInfo>& list) {
   return out;
 }
 
+/// What a model says of itself: producer, its version, domain, description, the graph's name, and what its author added.
+nb::tuple model_words(const Graph& g) {
+  const ModelInfo& m = g.model;
+  return nb::make_tuple(m.producer, m.producer_version, m.domain, m.doc, g.name, m.metadata);
+}
+
 }  // namespace
 }  // namespace smelt::python
 
@@ -359,6 +366,7 @@ NB_MODULE(smelt_ext, m) {
              return s.run(feeds, names, caches);
            })
       .def("cancel", &Session::cancel)
+      .def("model", [](const Session& s) { return model_words(s.plan()->graph()); })
       .def(
           "enqueue",
           [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches,

@@ -8,7 +8,7 @@
 from .errors import AccuracyError, Error, NotProvenError, StoppedError, UnsupportedError, UsageError
 from .options import BuildOptions
 from .quantization import Quantized, quantize
-from .session import Cache, NodeArg, Session
+from .session import Cache, ModelMetadata, NodeArg, Session
 from .smelt_ext import Tensor
 from .smelt_ext import version as _version
 from .verbs import Optimized, Result, bench, explain, optimize, profile
@@ -24,6 +24,6 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["AccuracyError", "BuildOptions", "Cache", "Error", "NodeArg", "NotProvenError", "Optimized", "Quantized", "Result",
-           "Session", "StoppedError", "Tensor", "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile",
-           "quantize"]
+__all__ = ["AccuracyError", "BuildOptions", "Cache", "Error", "ModelMetadata", "NodeArg", "NotProvenError", "Optimized",
+           "Quantized", "Result", "Session", "StoppedError", "Tensor", "UnsupportedError", "UsageError", "bench", "explain",
+           "optimize", "profile", "quantize"]

@@ -18,7 +18,7 @@ else:
 class BuildOptions(TypedDict, total=False):
     """The options of a build. Every entry point takes them as keywords."""
 
-    device: str                                # "cpu" (default); "gpu" the first, or a GPU's number: "1"
+    device: str                                # "cpu" (default); "gpu" or "cuda" the first, or a GPU's number: "1", "cuda:1"
     memory_limit: int                          # bytes that values may take, on the GPU or the host; 0: what is left
     allow_fallback: bool                       # run steps that no GPU kernel takes on the processor; False: an error
     threads: int                               # 0: all cores that this process may use

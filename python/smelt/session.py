@@ -48,6 +48,19 @@ class NodeArg:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself. custom_metadata_map: what its author added, as names of classes or an alphabet; of a plan,
+    without what smelt keeps in it."""
+
+    producer_name: str
+    producer_version: str
+    domain: str
+    description: str
+    graph_name: str
+    custom_metadata_map: dict[str, str]
+
+
 @dataclass
 class Cache:
     """A cache of keys or values that grows in place. The model makes output `present` by a Concat of input `past` and the new
@@ -247,6 +260,17 @@ class Session:
     def get_outputs(self) -> list[NodeArg]:
         """The model's outputs, in their order."""
         return list(self._outputs)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself, under the names that ONNX Runtime has for it."""
+        *said, added = self._session.model()
+        return ModelMetadata(*said, {key: text for key, text in added.items() if not key.startswith("smelt.")})
+
+    def __repr__(self) -> str:
+        def of(args: list[NodeArg]) -> str:
+            return ", ".join(f"{a.name}: {a.type} {a.shape}" for a in args)
+
+        return f"<smelt.Session ({of(self._inputs)}) -> ({of(self._outputs)}) on {'a GPU' if self._on_gpu else 'the CPU'}>"
 
     def get_providers(self) -> list[str]:
         """The name of the provider that ONNX Runtime would use for this session's device."""

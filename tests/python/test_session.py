@@ -14,6 +14,26 @@ def test_inputs_and_outputs_are_described_as_onnx_runtime_describes_them(small_m
         assert (ours.name, ours.type, ours.shape) == (theirs.name, theirs.type, theirs.shape)
 
 
+def test_what_a_model_says_of_itself_is_there_as_in_onnx_runtime(small_model, tmp_path):
+    import onnx
+
+    model = onnx.load(small_model)
+    model.producer_name, model.domain, model.doc_string = "maker", "org.example", "reads lines"
+    onnx.helper.set_model_props(model, {"character": "a\nb\nä", "version": "3"})
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    smelt.optimize(path, tmp_path / "p.onnx", tuning_level=0, use_cache=False)
+    theirs = ort.InferenceSession(str(path)).get_modelmeta()
+    for ours in (smelt.Session(path).get_modelmeta(), smelt.Session(tmp_path / "p.onnx").get_modelmeta()):
+        for name in ("custom_metadata_map", "domain", "description", "producer_name", "graph_name"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_a_session_prints_what_it_takes_and_gives(small_model):
+    assert repr(smelt.Session(small_model)) == \
+        "<smelt.Session (x: tensor(float) ['n', 3, 8, 8]) -> (y: tensor(float) ['n', 8, 8, 8]) on the CPU>"
+
+
 def test_results_match_onnx_runtime_at_three_batch_sizes_in_one_session(small_model):
     session, peer = smelt.Session(small_model), ort.InferenceSession(str(small_model))
     for n in (1, 5, 2):

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "cli/busy.h"
 #include "cli/common.h"
+#include "profile/guesses.h"
 #include "report/facts.h"
 
 namespace smelt::cli {
@@ -95,10 +96,13 @@ int main(int argc, char** argv) {
       const BusyLine busy;
       const int code = action();
       if (std::fflush(stdout) != 0) fail("standard output: cannot write: {}", std::strerror(errno));
+      if (const std::string guessed = profile::extents_text(profile::last_guesses()); !guessed.empty()) note(guessed);
       return code;
     } catch (const Error& e) {
       complain("smelt {}: {}\n", sub->get_name(), e.what());
-      if (!e.next().empty()) complain("{}\n", e.next());
+      // What was not given may be what the model does not take.
+      const std::string guessed = e.code() == ExitCode::failed ? profile::advice(profile::last_guesses()) : "";
+      if (const std::string next = e.next().empty() ? guessed : e.next(); !next.empty()) complain("{}\n", next);
       return static_cast<int>(e.code());
     } catch (const std::bad_alloc&) {
       const auto resident = static_cast<double>(profile::resident_bytes());

@@ -32,6 +32,9 @@ Json parsed(const std::filesystem::path& file) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {  // its text may quote bytes that are no text
+    if (file.extension() == ".onnx")
+      throw Error(fmt::format("{}: expected a profile, found a model", file.string()),
+                  fmt::format("Profile it first: smelt profile {} --json > profile.json", file.string()), ExitCode::usage);
     throw Error(fmt::format("{}: not whole JSON: wrong at byte {} of {}", file.string(), e.byte, text.size()));
   } catch (const Json::exception& e) {  // a number that is too large
     throw Error(fmt::format("{}: damaged: {}", file.string(), words(e)));

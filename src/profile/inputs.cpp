@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "ops/core/facts.h"
 #include "ops/cpu/parallel.h"
+#include "profile/guesses.h"
 
 namespace smelt::profile {
 namespace {
@@ -257,6 +258,7 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
   for (const auto& [name, t] : feeds) known[name] = t.shape();
   const std::vector<Shape> resolved = resolve_shapes(infos, known);
   std::vector<Tensor> inputs;
+  std::vector<bool> is_random(infos.size());
   for (size_t k = 0; k < infos.size(); ++k) {
     const TensorInfo& info = infos[k];
     if (const auto feed = feeds.find(info.name); feed != feeds.end()) {
@@ -279,8 +281,10 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
       std::memcpy(t.raw(), mapped->data(), static_cast<size_t>(mapped->size()));
     } else {
       inputs.push_back(random_input(plan, k, resolved[k], seed));
+      is_random[k] = true;
     }
   }
+  remember(guesses_of(infos, known, is_random, inputs));
   return inputs;
 }
 

@@ -24,6 +24,47 @@ def test_an_unknown_verb_or_option_is_a_usage_error(command, small_model):
     assert "--nope" in command("info", small_model, "--nope", code=2).stderr
 
 
+def test_extents_that_nobody_gave_are_said_and_are_the_advice_where_a_run_fails(command, small_model, tmp_path):
+    given = command("run", small_model, "--tuning-level", 0, "--shapes", "x:2x3x8x8")
+    assert "symbolic extents" not in given.stderr
+    assert "--shapes=x:1x3x8x8" in command("run", small_model, "--tuning-level", 0).stderr
+    float32 = onnx.TensorProto.FLOAT
+    x, y = (onnx.helper.make_tensor_value_info(name, float32, ["n", 3, "width", "width"]) for name in "xy")
+    pool = onnx.helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[4, 4])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([pool], "g", [x], [y]), ir_version=8,
+                                     opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    said = command("run", tmp_path / "m.onnx", "--tuning-level", 0, code=1).stderr
+    assert "does not fit" in said and "--shapes=x:1x3x1x1" in said
+    command("run", tmp_path / "m.onnx", "--tuning-level", 0, "--shapes", "x:1x3x9x9")
+
+
+def test_random_indices_are_the_advice_where_a_run_fails_on_them(command, tmp_path):
+    table = onnx.numpy_helper.from_array(np.arange(2, dtype=np.float32).reshape(2, 1), "table")
+    nodes = [onnx.helper.make_node("Add", ["i", "i"], ["j"]), onnx.helper.make_node("Gather", ["table", "j"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", [onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [64])],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [64, 1])], [table])
+    onnx.save(onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    said = command("run", tmp_path / "m.onnx", "--tuning-level", 0, code=1).stderr
+    assert "index" in said and "random where nothing gives them (i)" in said and "--inputs" in said
+
+
+def test_a_model_where_a_profile_is_expected_is_said(command, small_model):
+    assert "smelt profile" in command("diff", small_model, small_model, code=2).stderr
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "gpu:0"])
+def test_devices_have_the_names_that_pytorch_gives_them(command, small_model, device):
+    if command("devices").stdout.find("No GPU") < 0:
+        pytest.skip("there is a GPU here")
+    assert "no GPU" in command("run", small_model, "--device", device, code=3).stderr
+    for wrong in (f"{device}x", "cuda:gpu:0", "cuda:", "cuda:-1"):
+        assert "is none of" in command("run", small_model, "--device", wrong, code=2).stderr
+
+
+def test_a_gpus_name_is_answered_with_its_architecture(command, small_model):
+    assert "sm_90a (H100, H200)" in command("optimize", small_model, "--arch", "h100", code=2).stderr
+
+
 def test_run_writes_arrays_named_after_the_outputs(command, small_model, tmp_path):
     x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "in.npz", x=x)

@@ -309,8 +309,11 @@ std::pair<int, int> capability_of(std::string_view arch) {
   int number = 0;
   if (!arch.starts_with("sm_") || std::ranges::none_of(archs, same) ||
       std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr != digits.data() + digits.size()) {
+    // A GPU or two of each, for who knows its name alone.
+    constexpr std::array<std::string_view, archs.size()> gpus{"T4",         "A100",       "A10, RTX 30", "Jetson Orin",
+                                                              "L4, RTX 40", "H100, H200", "B200",        "RTX 50"};
     std::string known;
-    for (const std::string_view a : archs) known += (known.empty() ? "" : ", ") + std::string(a);
+    for (size_t i = 0; i < archs.size(); ++i) known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", archs[i], gpus[i]);
     throw Error(fmt::format("'{}' is no architecture that smelt compiles for", arch), "They are: " + known, ExitCode::usage);
   }
   return {number / 10, number % 10};

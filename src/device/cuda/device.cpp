@@ -88,10 +88,16 @@ std::string devices_missing() { return found().missing; }
 
 std::optional<int> ordinal_of(const std::string& device) {
   if (device == "cpu") return std::nullopt;
-  if (device == "gpu") return 0;
+  std::string_view given = device;  // PyTorch's names: cuda, cuda:1
+  for (const std::string_view kind : {"gpu", "cuda"}) {
+    if (device == kind) return 0;
+    if (!given.starts_with(kind) || !given.substr(kind.size()).starts_with(':')) continue;
+    given.remove_prefix(kind.size() + 1);
+    break;
+  }
   int number = -1;
-  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
-  if (error != std::errc() || end != device.data() + device.size() || number < 0)
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
+  if (error != std::errc() || end != given.data() + given.size() || number < 0)
     fail_usage("device '{}' is none of cpu, gpu, or a GPU's number (smelt devices lists them)", device);
   return number;
 }

@@ -93,6 +93,19 @@ class GatherNdKernel final : public Kernel {
     Indices indices(b.inputs[1], at_.wide);
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
+    if (at_.slice == 1) {
+      with_bytes(size_, [&]<class T>(T) {
+        with_indices(b.inputs[1], at_.wide, [&]<class I>(const I* index) {
+          const T* from = static_cast<const T*>(b.inputs[0]);
+          T* to = static_cast<T*>(b.outputs[0]);
+          parallel(threads_, at_.rows, 64, [&](int64_t begin, int64_t end, int) {
+            if (!at_.each(index, begin, end, [&](int64_t r, int64_t place) { to[r] = from[place]; }))
+              at_.find_wrong(indices, begin, end);
+          });
+        });
+      });
+      return indices.check();
+    }
     parallel(threads_, at_.rows, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r)
         std::memcpy(y + r * bytes_, x + at_.offset(indices, r) * size_, static_cast<size_t>(bytes_));

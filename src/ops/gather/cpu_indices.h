@@ -136,6 +136,29 @@ struct IndexedSlices {
       at += indices.at(row * depth + d, extents[static_cast<size_t>(d)]) * steps[static_cast<size_t>(d)];
     return at;
   }
+
+  /// f(row, place) of rows [first, last), for slices that are short; false where an index is outside.
+  template <class I, class F> bool each(const I* index, int64_t first, int64_t last, F&& f) const {
+    bool wrong = false;
+    if (depth == 1 && rows == rows_per_batch) {
+      const int64_t extent = extents[0], step = steps[0];
+      for (int64_t r = first; r < last; ++r) f(r, place_of(index[r], extent, wrong) * step);
+      return !wrong;
+    }
+    int64_t batch = first / rows_per_batch, next = (batch + 1) * rows_per_batch;
+    for (int64_t r = first; r < last; ++r) {
+      if (r == next) ++batch, next += rows_per_batch;
+      int64_t at = batch * batch_size;
+      for (int64_t d = 0; d < depth; ++d)
+        at += place_of(index[r * depth + d], extents[static_cast<size_t>(d)], wrong) * steps[static_cast<size_t>(d)];
+      f(r, at);
+    }
+    return !wrong;
+  }
+  /// Keeps the wrong index of rows [first, last).
+  void find_wrong(Indices& indices, int64_t first, int64_t last) const {
+    for (int64_t r = first; r < last; ++r) offset(indices, r);
+  }
 };
 
 inline std::optional<Refusal> rejects_slices(const BoundNode& b, int64_t batch_dims) {

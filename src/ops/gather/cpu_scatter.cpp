@@ -82,7 +82,12 @@ struct ScatteredElements : IndexedElements {
 struct ScatteredSlices : IndexedSlices {
   using IndexedSlices::IndexedSlices;
 
-  template <Combine how, class T> void apply(const void*, T* y, const T* updates, int threads, Indices& indices) const {
+  template <Combine how, class T> void apply(const void* given, T* y, const T* updates, int threads, Indices& indices) const {
+    if (slice == 1)
+      return with_indices(given, wide, [&]<class I>(const I* index) {
+        const auto update = [&](int64_t r, int64_t place) { y[place] = combined<how>(y[place], updates[r]); };
+        if (!this->each(index, 0, rows, update)) find_wrong(indices, 0, rows);
+      });
     const int64_t each = ScatteredElements::columns_each(slice, threads);
     parallel(threads, slice, each, [&](int64_t first, int64_t last, int) {
       for (int64_t r = 0; r < rows; ++r) {

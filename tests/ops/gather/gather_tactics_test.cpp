@@ -119,6 +119,29 @@ TEST(ScatterTactics, many_updates_meet_in_their_order_whatever_the_threads) {
     }
 }
 
+TEST(GatherTactics, take_and_update_single_elements_by_lists_of_indices) {
+  for (DType type : types)
+    for (DType index : {DType::i32, DType::i64}) {
+      agrees(trial("GatherND", random_tensor(type, {300}, 1, 0, 99), indices(index, {70, 1}, -99.9, 299.9)));
+      agrees(trial("GatherND", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(index, {6, 3, 5, 2}, -4.9, 4.9),
+                   {{"batch_dims", int64_t{1}}}));
+      agrees(trial("GatherND", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(index, {300, 3}, -4.9, 4.9)));
+    }
+  for (const char* how : {"none", "add", "mul", "max", "min"})
+    for (DType type : {DType::f32, DType::f16, DType::i64, DType::u8}) {
+      Trial t = trial("ScatterND", random_tensor(type, {40, 50}, 1, 1, 3), indices(DType::i32, {700, 2}, -39.9, 39.9));
+      t.node.attrs["reduction"] = std::string(how);
+      t.add(random_tensor(type, {700}, 2, 1, 2), false);
+      agrees(std::move(t), is_float(type) ? 2e-3 : 0);
+    }
+  Trial t = trial("ScatterND", random_tensor(DType::f32, {6}, 1), Tensor::of<int64_t>({2, 1}, {1, -7}));
+  t.add(random_tensor(DType::f32, {2}, 2), false);
+  t.result(DType::f32, {6});
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  EXPECT_THAT([&] { run(t, o.candidates[0]); }, testing::ThrowsMessage<Error>(testing::HasSubstr("index -7 is outside [-6, 6)")));
+}
+
 TEST(ScatterTactics, not_a_number_stays_and_comes) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const char* how : {"max", "min"}) {

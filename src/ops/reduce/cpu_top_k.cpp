@@ -77,8 +77,8 @@ class TopKKernel final : public Kernel {
   }
 
  private:
-  static constexpr int64_t at_once = 64;    // columns
-  static constexpr int64_t short_row = 32;  // elements
+  static constexpr int64_t at_once = 64;     // columns
+  static constexpr int64_t short_row = 128;  // elements
 
   int64_t places_bytes() const { return aligned(l_.results * at_once * 8); }
   int64_t thread_bytes() const {

@@ -361,7 +361,7 @@ TEST(LineTactics, take_the_top_few_of_columns_and_of_short_rows) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u16, DType::u32, DType::i64, DType::u64})
     for (const Shape& shape : {Shape{3, 17, 5}, Shape{2, 8, 131}, Shape{201, 9, 1}, Shape{70, 33, 2}, Shape{5, 300, 7},
-                               Shape{131, 31, 1}, Shape{41, 1, 3}, Shape{300, 1, 1}})
+                               Shape{131, 31, 1}, Shape{41, 1, 3}, Shape{300, 1, 1}, Shape{66, 128, 1}, Shape{66, 129, 1}})
       for (int64_t k : {1, 2, 3, 8, 9})
         for (int64_t largest : {0, 1}) {
           if (k > shape[1]) continue;

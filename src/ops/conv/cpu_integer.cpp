@@ -16,7 +16,10 @@ void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& o
     return offer_integer_columns(b, machine, offer);
   }
   offer_integer_direct(b, *f, machine, offer);
-  offer_integer_rows(b, *f, machine, offer);
+  if (b.inputs[1].constant.valid() && (!b.has(3) || b.constant(3)))
+    offer_integer_rows(b, *f, machine, offer);
+  else
+    offer_integer_columns(b, machine, offer);  // weights that are made in the run
 }
 
 }  // namespace smelt::ops::conv

@@ -73,48 +73,73 @@ class DirectIntegerConv final : public Kernel {
                            y / f.stride[1] * plan_.pitch + x / f.stride[2]);
       }
     if (offsets_.size() % 2 == 1) offsets_.push_back(0);  // its weight is 0
-    const std::vector<int32_t> w = quantized_integers(b.inputs[1].constant);
-    const std::vector<int32_t> zeros = b.has(3) ? quantized_integers(b.inputs[3].constant) : std::vector<int32_t>{0};
-    for (int64_t m = 0; m < f.outputs; ++m) {
-      const int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(m)];
-      for (int64_t first = 0; first < f.depth(); first += plan_.channels * taps) {
-        const int64_t end = std::min(first + plan_.channels * taps, f.depth());
-        const auto weight = [&](int64_t i) { return i < end ? w[static_cast<size_t>(m * f.depth() + i)] - zero : 0; };
-        for (int64_t i = first; i < end; i += 2)
-          pairs_.push_back(
-              static_cast<int32_t>(static_cast<uint32_t>(weight(i + 1)) << 16 | (static_cast<uint32_t>(weight(i)) & 0xffff)));
-      }
-    }
+    pairs_of_output_ = 0;
+    for (int64_t k = 0; k < f.group_channels(); k += plan_.channels)
+      pairs_of_output_ += divide_up(std::min(plan_.channels, f.group_channels() - k) * taps, 2);
+    w_signed_ = b.inputs[1].type == DType::i8;
+    w_zeros_ = b.has(3) ? elements(b.inputs[3].shape) : 0;
+    computed_ = !b.inputs[1].constant.valid() || (b.has(3) && !b.constant(3));
+    if (computed_) return;
+    pairs_.resize(static_cast<size_t>(f.outputs * pairs_of_output_));
+    const void* zeros = b.has(3) ? b.inputs[3].constant.raw() : nullptr;
+    make_pairs(b.inputs[1].constant.raw(), zeros, 0, f.outputs, pairs_.data());
   }
-  int64_t workspace() const override { return plan_.threads * (own_bytes() + joined_bytes()); }
+  int64_t workspace() const override { return pairs_bytes() + plan_.threads * (own_bytes() + joined_bytes()); }
 
   void run(const Buffers& b) override {
     const auto* x = static_cast<const uint8_t*>(b.inputs[0]);
     auto* y = static_cast<int32_t*>(b.outputs[0]);
     const uint8_t zero = has_zero_ ? *static_cast<const uint8_t*>(b.inputs[2]) : uint8_t{0};
     const int32_t widened = is_signed_ ? static_cast<int8_t>(zero) : zero;
+    const int32_t* pairs = pairs_.data();
+    if (computed_) {
+      auto* own = static_cast<int32_t*>(b.workspace);
+      const void* zeros = w_zeros_ > 0 ? b.inputs[3] : nullptr;
+      parallel(useful_threads(plan_.threads, f_.outputs * f_.depth()), f_.outputs, 1, [&](int64_t begin, int64_t end, int) {
+        make_pairs(b.inputs[1], zeros, begin, end, own + begin * pairs_of_output_);
+      });
+      pairs = own;
+    }
     parallel(plan_.threads, f_.batch * f_.group * plan_.chunks, 1, [&](int64_t begin, int64_t end, int thread) {
-      char* memory = static_cast<char*>(b.workspace) + thread * (own_bytes() + joined_bytes());
+      char* memory = static_cast<char*>(b.workspace) + pairs_bytes() + thread * (own_bytes() + joined_bytes());
       auto* own = reinterpret_cast<int16_t*>(memory);
       auto* joined = reinterpret_cast<int32_t*>(memory + own_bytes());
       if (begin < end) std::memset(own, 0, static_cast<size_t>(own_bytes()));
       for (int64_t i = begin; i < end; ++i)
-        run_chunk(x, y, own, joined, widened, i / plan_.chunks, i % plan_.chunks * plan_.lines);
+        run_chunk(x, y, pairs, own, joined, widened, i / plan_.chunks, i % plan_.chunks * plan_.lines);
     });
   }
 
  private:
+  /// Weights less their zero points of outputs [first, last), by output, then by the channels that are widened at a time, two to a pair.
+  void make_pairs(const void* w, const void* zeros, int64_t first, int64_t last, int32_t* to) const {
+    const auto number = [&](const void* from, int64_t i) -> int32_t {
+      return w_signed_ ? static_cast<const int8_t*>(from)[i] : static_cast<const uint8_t*>(from)[i];
+    };
+    const int64_t depth = f_.depth(), some = plan_.channels * f_.taps();
+    for (int64_t m = first; m < last; ++m) {
+      const int32_t zero = zeros ? number(zeros, w_zeros_ == 1 ? 0 : m) : 0;
+      for (int64_t begin = 0; begin < depth; begin += some) {
+        const int64_t end = std::min(begin + some, depth);
+        for (int64_t i = begin; i < end; i += 2) {
+          const int32_t low = number(w, m * depth + i) - zero, high = i + 1 < end ? number(w, m * depth + i + 1) - zero : 0;
+          *to++ = static_cast<int32_t>(static_cast<uint32_t>(high) << 16 | (static_cast<uint32_t>(low) & 0xffff));
+        }
+      }
+    }
+  }
+
+  int64_t pairs_bytes() const { return computed_ ? aligned(f_.outputs * pairs_of_output_ * 4) : 0; }
   int64_t own_bytes() const { return aligned((plan_.channels * plan_.channel + 2 * integer_taps_block) * 2); }
   int64_t joined_bytes() const { return plan_.joins ? aligned(f_.group_outputs() * plan_.places(plan_.lines, f_) * 4) : 0; }
 
   /// The outputs of a group, lines `first_line` and some from there of each slice.
-  void run_chunk(const uint8_t* x, int32_t* y, int16_t* own, int32_t* joined, int32_t zero, int64_t group,
+  void run_chunk(const uint8_t* x, int32_t* y, const int32_t* pairs, int16_t* own, int32_t* joined, int32_t zero, int64_t group,
                  int64_t first_line) const {
     const int64_t n = group / f_.group, g = group % f_.group, c = f_.group_channels(), outputs = f_.group_outputs();
     const int64_t lines = std::min(plan_.lines, f_.out[1] - first_line);
     if (lines <= 0) return;
     const IntegerTaps& taps = taps_table();
-    const int64_t pairs_of_output = static_cast<int64_t>(pairs_.size()) / f_.outputs;
     int64_t pairs_before = 0;
     for (int64_t k = 0; k < c; k += plan_.channels) {
       const int64_t some = std::min(plan_.channels, c - k), count = (some * f_.taps() + 1) / 2;
@@ -122,8 +147,8 @@ class DirectIntegerConv final : public Kernel {
         widen(taps, x + n * f_.from[0] + (g * c + k + i) * f_.from[1], zero, first_line * f_.stride[1], own + i * plan_.channel);
       TapSums sums{.from = own,
                    .offsets = offsets_.data(),
-                   .pairs = pairs_.data() + g * outputs * pairs_of_output + pairs_before,
-                   .pairs_step = pairs_of_output,
+                   .pairs = pairs + g * outputs * pairs_of_output_ + pairs_before,
+                   .pairs_step = pairs_of_output_,
                    .count = count,
                    .adds = k > 0,
                    .results = outputs,
@@ -196,8 +221,10 @@ class DirectIntegerConv final : public Kernel {
   IntegerForm f_;
   DirectPlan plan_;
   bool is_signed_, has_zero_;
-  std::vector<int64_t> offsets_;  // of the taps of the channels that are widened at a time
-  std::vector<int32_t> pairs_;    // weights by output, then by such channels
+  std::vector<int64_t> offsets_;              // of the taps of the channels that are widened at a time
+  bool w_signed_ = false, computed_ = false;  // the weights; pairs are made in the run
+  int64_t w_zeros_ = 0, pairs_of_output_ = 0;
+  std::vector<int32_t> pairs_;  // of constant weights
 };
 
 /// Of a core: a block of 32 places by a pair of taps, an element widened and a result.

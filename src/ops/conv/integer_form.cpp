@@ -8,12 +8,11 @@ namespace smelt::ops::conv {
 
 Result<IntegerForm> integer_form(const BoundNode& b) {
   const BoundTensor &x = b.inputs[0], &w = b.inputs[1], &y = b.outputs[0];
-  if (!w.constant.valid() || (b.has(3) && !b.constant(3)))
-    return refuse(Reason::not_constant, "the weight or its zero point is not constant");
   if (!is_byte(x.type) || !is_byte(w.type)) return refuse(Reason::wrong_type, "operands that are no bytes");
   if (b.has(2) && elements(b.inputs[2].shape) != 1) return refuse(Reason::wrong_shape, "several zero points of the image");
   if (x.shape.size() < 3 || x.shape.size() > 5) return refuse(Reason::wrong_rank, "{} axes", x.shape.size());
   if (y.layout != Layout::plain || !is_dense(y)) return refuse(Reason::wrong_layout, "a result that is not dense and row-major");
+  if (w.layout != Layout::plain || !is_dense(w)) return refuse(Reason::wrong_layout, "weights that are not dense and row-major");
   if (elements(x.shape) == 0 || elements(y.shape) == 0 || elements(w.shape) == 0)
     return refuse(Reason::wrong_shape, "an empty tensor");
   const ConvProblem p = conv_problem(*b.node, x.shape, w.shape);

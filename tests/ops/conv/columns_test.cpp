@@ -82,6 +82,19 @@ TEST(ConvColumns, agrees_for_integers_by_computed_weights) {
   }
 }
 
+TEST(IntegerConv, few_channels_of_computed_weights_go_directly) {
+  for (const bool constant : {true, false}) {
+    Trial t;
+    t.node = make_node("ConvInteger", 0, {}, 0);
+    t.add(any_bytes(DType::u8, {1, 2, 9, 40}, 1), false);
+    t.add(any_bytes(DType::i8, {3, 2, 3, 3}, 2), constant);
+    t.result(DType::i32, {1, 3, 7, 38});
+    t.bound.node = &t.node;
+    const Offer o = offer(t.bound, Machine{});
+    EXPECT_TRUE(std::ranges::any_of(o.candidates, [](const Candidate& c) { return c.config == "direct"; }));
+  }
+}
+
 TEST(IntegerConv, sums_wrap_however_many_products_they_have) {
   for (const int64_t group : {1, 2}) {  // products of columns; directly
     Trial t;
@@ -110,8 +123,10 @@ TEST(IntegerConv, agrees_where_groups_are_small) {
       for (const DType b : {DType::u8, DType::i8}) {
         SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(a)) + std::string(name(b)));
         const Tensor x = any_bytes(a, c.x, 1), w = any_bytes(b, c.w, 2);
-        expect_agreement("ConvInteger", {x, w}, c.attributes, true, 0);
-        expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {c.w[0]}, 4)}, c.attributes, true, 0);
+        for (const bool constant : {true, false}) {
+          expect_agreement("ConvInteger", {x, w}, c.attributes, constant, 0);
+          expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {c.w[0]}, 4)}, c.attributes, constant, 0);
+        }
       }
   }
 }

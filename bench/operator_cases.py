@@ -80,9 +80,15 @@ class Case:
                 "QAttention": TensorProto.FLOAT,
                 "QLinearWhere": TensorProto.UINT8,
                 "EmbedLayerNormalization": TensorProto.FLOAT,
+                "DequantizeLinear": TensorProto.FLOAT,
+                "MatMulInteger16": TensorProto.INT32,
+                "NGramRepeatBlock": TensorProto.FLOAT,
+                "DynamicTimeWarping": TensorProto.INT32,
+                "QuantizeLinear": TYPES.get(name_of(self.inputs[-1]), own),
             }.get(self.op, own)
             for i, output in enumerate(model.graph.output):
-                output.type.tensor_type.elem_type = TensorProto.INT32 if i and self.op.startswith("Embed") else kind
+                of_places = {"EmbedLayerNormalization": TensorProto.INT32, "Unique": TensorProto.INT64} if i else {}
+                output.type.tensor_type.elem_type = of_places.get(self.op, kind)
         return model
 
 
@@ -90,6 +96,11 @@ def constant(a):
     return (
         f"{a.dtype}{a.flatten().tolist()}".replace(" ", "") if a.size <= 4 else f"const {a.dtype} {'x'.join(map(str, a.shape))}"
     )
+
+
+def name_of(a):
+    """The element type of an input, as tensors are written."""
+    return a.partition(" ")[0] if isinstance(a, str) else a.dtype.kind + str(8 * a.dtype.itemsize) if a is not None else "f32"
 
 
 def parse(text):

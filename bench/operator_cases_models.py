@@ -4,6 +4,7 @@ quantizers write, with few and many rows and random attributes. Sizes are those 
 import numpy as np
 from operator_cases import case, own, scalar, words
 from operator_cases_models_images import images, others
+from operator_cases_models_rare import rare
 from operator_cases_random import SCALE, ZERO, Draw, text
 
 ROWS = (1, 1, 2, 3, 7, 16, 33, 128, 257)
@@ -315,7 +316,7 @@ def activations(d):
     return case(op, text("f32", s))
 
 
-KINDS = (norms, attentions, products, activations, images, others)
+KINDS = (norms, attentions, products, activations, images, others, rare)
 
 
 def model_cases(count, seed):

@@ -151,16 +151,14 @@ void skip_group_norm(Call& c) {
   become_group_norm(c, sum);
 }
 
-// The QLinear operators with channels_last = 1. With 0 they stay, for their own kernels.
+// The QLinear operators with channels_last, which with 0 have kernels of their own. QLinearConv is ONNX's then.
 void channels_last(Call& c) {
-  if (c.integer("channels_last", 0) == 0) {
-    c.remove("channels_last");
-    return;
-  }
-  const int rank = c.rank(0);
+  const bool last = c.integer("channels_last", 0) != 0;
   c.remove("channels_last");
-  c.set_input(0, transposed(c, c.input(0), permutation(rank, false)));
   if (c.node.op_type() == "QLinearConv") c.node.set_domain("");
+  if (!last) return;
+  const int rank = c.rank(0);
+  c.set_input(0, transposed(c, c.input(0), permutation(rank, false)));
   result_to_channels_last(c, rank);
 }
 

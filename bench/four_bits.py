@@ -1,13 +1,13 @@
-"""Products by weights of 4 bits on the CPU (MatMulNBits): smelt over ONNX Runtime at accuracy_level 0 and 4, in one table.
+"""Products by weights of 4 or 8 bits on the CPU (MatMulNBits): smelt over ONNX Runtime, both at accuracy_level 0 and 4.
 
-usage: PYTHONPATH=build/python .venv/bin/python bench/four_bits.py [--rounds N] [--seconds S] [--threads N]
+usage: PYTHONPATH=build/python .venv/bin/python bench/four_bits.py [--rounds N] [--seconds S] [--threads N] [--bits 4|8]
                      [--tuning-level L] [--folder F] [--out FILE]
 
 A model is the products of decoder layers, one behind the other, without what lies between them: two layers of hidden size 2048
-(2048 and 5632 wide), 4 bits in blocks of 32 with zero points, or of 128 without. Rows: 1 (a token) and 128 (a prompt). Engines
+(2048 and 5632 wide), in blocks of 32 with zero points, or of 128 without. Rows: 1 (a token) and 128 (a prompt). Engines
 run in processes of their own, in turn (user_models.py); a row gives the lowest median of a batch of each engine, and the
-largest difference from ONNX Runtime at level 0 over the largest value. At level 4 ONNX Runtime rounds the rows to 8 bits. MB:
-memory of smelt's process after the first run that maps no file, less that before the session.
+largest difference from ONNX Runtime at level 0 over the largest value. At level 4 both round the rows to 8 bits. MB:
+memory of smelt's process at level 0 after the first run that maps no file, less that before the session.
 """
 import argparse
 import pathlib
@@ -35,18 +35,19 @@ print((anonymous() - before) >> 10)
 """
 
 
-def model_of(path, rows, block, zeros, level, layers=2):
+def model_of(path, rows, block, zeros, level, bits, layers=2):
     random = np.random.default_rng(1)
     nodes, constants, at = [], [], "x"
     for i, (k, n) in enumerate(LAYER * layers):
         blocks = k // block
-        parts = [("w", random.integers(0, 256, (n, blocks, block // 2)).astype(np.uint8)),
+        parts = [("w", random.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8)),
                  ("s", (random.random((n, blocks)) * 0.3 / np.sqrt(k)).astype(np.float32))]
         if zeros:
-            parts.append(("z", random.integers(0x77, 0x88, (n, (blocks + 1) // 2)).astype(np.uint8)))
+            low, high = (0x77, 0x88) if bits == 4 else (120, 136)
+            parts.append(("z", random.integers(low, high, (n, (blocks * bits + 7) // 8)).astype(np.uint8)))
         constants += [numpy_helper.from_array(t, f"{name}{i}") for name, t in parts]
         nodes.append(helper.make_node("MatMulNBits", [at, *(f"{name}{i}" for name, _ in parts)], [f"y{i}"], f"product{i}",
-                                      domain="com.microsoft", K=k, N=n, bits=4, block_size=block, accuracy_level=level))
+                                      domain="com.microsoft", K=k, N=n, bits=bits, block_size=block, accuracy_level=level))
         at = f"y{i}"
     value = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [rows, LAYER[0][0]])],
@@ -62,19 +63,22 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bits", type=int, default=4, choices=(4, 8))
     parser.add_argument("--tuning-level", type=int, default=2)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("four_bits"))
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     lines = [f"# {shared.cpu_name()}, {args.threads} threads, commit {shared.commit()}; {' '.join(sys.argv)}",
-             f"{'model':22} {'smelt ms':>9} {'ORT 0':>9} {'ORT 4':>9} {'of ORT 0':>9} {'of ORT 4':>9} {'error':>8} {'MB':>5}"]
+             f"{'model':24} {'smelt 0':>9} {'ORT 0':>9} {'ratio':>7} {'error':>8} {'smelt 4':>9} {'ORT 4':>9} {'ratio':>7} "
+             f"{'error':>8} {'of ORT':>8} {'MB':>5}"]
     print("\n".join(lines), flush=True)
     for block, zeros in ((32, True), (128, False)):
         for rows in (1, 128):
-            models = [model_of(args.folder / f"b{block}.r{rows}.l{level}.onnx", rows, block, zeros, level) for level in (0, 4)]
-            engines = [user_models.Engine("smelt", models[0], args),
-                       *(user_models.Engine("onnxruntime", m, args, f"onnxruntime.{i}") for i, m in enumerate(models))]
+            models = [model_of(args.folder / f"b{block}.r{rows}.l{level}.onnx", rows, block, zeros, level, args.bits)
+                      for level in (0, 4)]
+            engines = [user_models.Engine(name, m, args, f"{name}.{i}") for i, m in enumerate(models)
+                       for name in ("smelt", "onnxruntime")]
             for _ in range(args.rounds):
                 for engine in engines:
                     engine.batch(args.seconds)
@@ -85,10 +89,14 @@ def main():
                 e.end()
             memory = subprocess.run([sys.executable, "-c", MEMORY, models[0], models[0].with_suffix(".inputs.npz")], check=True,
                                     capture_output=True, text=True).stdout.strip()
-            a, b, c = (ms[n] for n in ("smelt", "onnxruntime.0", "onnxruntime.1"))
-            name = f"{rows} rows, blocks of {block}"
-            lines.append(f"{name:22} {a:9.3f} {b:9.3f} {c:9.3f} {a / b:9.3f} {a / c:9.3f} "
-                         f"{user_models.error(found['smelt'], found['onnxruntime.0']):8.1e} {memory:>5}")
+            name = f"{rows} rows, {args.bits} bits / {block}"
+            lines.append(f"{name:24}")
+            for i in (0, 1):
+                own, other = f"smelt.{i}", f"onnxruntime.{i}"
+                errors = [user_models.error(found[e], found["onnxruntime.0"]) for e in (own, other)[:i + 1]]
+                lines[-1] += f" {ms[own]:9.3f} {ms[other]:9.3f} {ms[own] / ms[other]:7.3f}"
+                lines[-1] += "".join(f" {e:8.1e}" for e in errors)
+            lines[-1] += f" {memory:>5}"
             print(lines[-1], flush=True)
     if args.out:
         args.out.write_text("\n".join(lines) + "\n")

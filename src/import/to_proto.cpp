@@ -169,7 +169,7 @@ class Writer {
     using A = onnx::AttributeProto;
     for (const auto& entry : n.attrs) {
       const std::string& key = entry.first;
-      if (key == "captured") continue;
+      if (key == "captured" || (key == "accuracy_level" && n.domain.empty())) continue;  // none of ONNX's
       std::visit(
           [&](const auto& v) {
             using T = std::decay_t<decltype(v)>;

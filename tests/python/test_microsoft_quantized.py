@@ -5,6 +5,7 @@ import sys
 import hostile
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import smelt
 from microsoft_models import HEADS, HIDDEN, MASKS, RNG, B, S, check_node, floats, model_of, packed, steps_in_reference
@@ -31,6 +32,17 @@ def test_where_in_8_bits(tmp_path):
               **scalars(x_scale=0.02, x_zero=100), "y": np.array(7, np.uint8),
               **scalars(y_scale=0.5, y_zero=3, z_scale=0.03, z_zero=90)}
     check_node(tmp_path, "QLinearWhere", inputs, {}, constants=[n for n in inputs if n[1:]])
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_convolution_in_8_bits_has_a_kernel_in_either_order_of_its_axes(tmp_path, command, last):
+    x = RNG.integers(0, 255, (1, 9, 11, 8) if last else (1, 8, 9, 11)).astype(np.uint8)
+    inputs = {"x": x, **scalars(x_scale=0.05, x_zero=3), "w": RNG.integers(-90, 90, (5, 8, 3, 3)).astype(np.int8),
+              "w_scale": np.float32(0.05), "w_zero": np.int8(0), **scalars(y_scale=9.0, y_zero=3)}
+    inputs = {n: np.asarray(v) for n, v in inputs.items()}
+    attributes = {"pads": [1] * 4, "channels_last": last}
+    constants = [n for n in inputs if n != "x"]
+    check_node(tmp_path, "QLinearConv", inputs, attributes, constants=constants, command=command)
 
 
 @pytest.mark.parametrize("mask", [False, True])
@@ -94,6 +106,30 @@ def test_matmul_n_bits_reads_the_weights_as_they_are(tmp_path, command, bits, ze
     for path in (tmp_path / "m.onnx", plan):
         got = smelt.Session(path, tuning_level=0).run(None, {"a": inputs["a"]})[0]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("k, n, block", [(1024, 65, 32), (270, 256, 16), (400, 192, 128)])
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_at_accuracy_level_4_rows_are_rounded_to_8_bits_as_onnx_runtime_does(tmp_path, command, bits, zeros, k, n, block, rows):
+    blocks = -(-k // block)
+    inputs = {"a": floats(rows, k), "w": packed(RNG.integers(0, 2**bits, (n, blocks, block)), bits),
+              "scales": floats(n, blocks) / 10, "zeros": packed(RNG.integers(0, 2**bits, (n, blocks)), bits) if zeros else None}
+    model = model_of("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": 4},
+                     constants=("w", "scales", "zeros"))
+    onnx.save(model, tmp_path / "m.onnx")
+    plan, as_given = tmp_path / "plan.onnx", tmp_path / "as_given.onnx"
+    command("optimize", tmp_path / "m.onnx", "-o", plan, "--tuning-level", 0, "--no-cache")
+    command("optimize", tmp_path / "m.onnx", "-o", as_given, "--tuning-level", 0, "--no-cache", "--skip", "block_matmul")
+    onnx.checker.check_model(onnx.load(as_given))    # the level is no attribute of ONNX's operators
+    exact = smelt.Session(tmp_path / "m.onnx", optimize=False).run(None, {"a": inputs["a"]})[0]
+    scale = np.abs(exact).max()
+    ort = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    of_ort = np.abs(ort.run(None, {"a": inputs["a"]})[0] - exact).max() / scale
+    for path in (tmp_path / "m.onnx", plan):
+        got = smelt.Session(path, tuning_level=0).run(None, {"a": inputs["a"]})[0]
+        assert np.abs(got - exact).max() / scale <= max(2 * of_ort, 1e-4)
 
 
 MEMORY_OF_A_SESSION = """

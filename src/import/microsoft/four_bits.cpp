@@ -125,8 +125,10 @@ void matmul_n_bits(Call& c) {
     zeros = unpacked(given, n, blocks, bits);
   }
   const Name scales = c.before("Reshape", {c.input(2), c.constant({n, blocks})});
+  // How exact the least of the products may be that read these weights: no attribute of ONNX's, and not written to files.
   Name w = c.before("DequantizeLinear", {c.keep(as(b, type, {n, blocks * block})), scales, c.keep(repacked(zeros, bits, type))},
-                    {MakeAttribute("axis", int64_t{1}), MakeAttribute("block_size", block)});
+                    {MakeAttribute("axis", int64_t{1}), MakeAttribute("block_size", block),
+                     MakeAttribute("accuracy_level", c.integer("accuracy_level", 0))});
   if (blocks * block != k) w = c.before("Slice", {w, c.constant({0}), c.constant({k}), c.constant({1})});
   become_product(c.before("Transpose", {w}, {MakeAttribute("perm", std::vector<int64_t>{1, 0})}));
 }

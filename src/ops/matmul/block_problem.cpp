@@ -17,7 +17,7 @@ std::string print(const BlockProduct& p, const CpuEpilogue& epilogue) {
   Key key("blocks");
   key.field(b.inputs[block_a].type).to(b.outputs[0].type).field(Shape{p.m, p.n, p.k});
   key.field(b.inputs[block_weights].type).option("/", p.weights.block).option(" ", b.inputs[block_scales].type);
-  return key.flag("+zeros", b.has(block_zeros)).field(epilogue.text()).text();
+  return key.flag("+zeros", b.has(block_zeros)).flag("+bytes", rounds_to_bytes(*b.node)).field(epilogue.text()).text();
 }
 
 }  // namespace

@@ -1,20 +1,10 @@
-#include "expr/simd/reduce.h"
 #include "expr/simd/transpose.h"
-#include "ops/matmul/simd/block.h"
+#include "ops/matmul/simd/block_scales.h"
 
 namespace smelt::SMELT_ISA {
 namespace {
 
-using ops::matmul::BlockTable;
-using ops::matmul::BlockWeights;
-
 #ifdef __AVX2__
-SMELT_INLINE I32 load_words(const uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
-SMELT_INLINE I32 operator^(I32 a, I32 b) { return {_mm256_xor_si256(a.v, b.v)}; }
-template <int n> SMELT_INLINE I32 shift_right(I32 a) { return {_mm256_srli_epi32(a.v, n)}; }
-SMELT_INLINE F32 from_bytes(const uint8_t* p) {
-  return to_float(I32{_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))});
-}
 /// The scales of a chunk of `count` blocks, one for each lane.
 template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
   if constexpr (count == 1) return splat(*s);
@@ -27,14 +17,6 @@ template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
   if constexpr (count == lanes) return load(s);
 }
 #else
-SMELT_INLINE I32 load_words(const uint8_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
-SMELT_INLINE I32 operator^(I32 a, I32 b) { return {_mm_xor_si128(a.v, b.v)}; }
-template <int n> SMELT_INLINE I32 shift_right(I32 a) { return {_mm_srli_epi32(a.v, n)}; }
-SMELT_INLINE F32 from_bytes(const uint8_t* p) {
-  float v[lanes];
-  for (int i = 0; i < lanes; ++i) v[i] = static_cast<float>(p[i]);
-  return load(v);
-}
 template <int count> SMELT_INLINE F32 scales_of_lanes(const float* s) {
   if constexpr (count == 1) return splat(*s);
   if constexpr (count == 2) return _mm_setr_ps(s[0], s[0], s[1], s[1]);
@@ -68,19 +50,6 @@ template <int bits, int j = 0, class F> SMELT_INLINE void for_planes(F&& f) {
   }
 }
 
-template <int bits> int32_t sign_of_words(bool is_signed) {
-  if (!is_signed) return 0;
-  uint32_t sign = 0;
-  for (int j = 0; j < planes<bits>; ++j) sign |= 1u << (bits * j + bits - 1);
-  return static_cast<int32_t>(sign);
-}
-
-template <class F> SMELT_INLINE void with_bits(int bits, F&& f) {
-  if (bits == 2) return f.template operator()<2>();
-  if (bits == 4) return f.template operator()<4>();
-  return f.template operator()<8>();
-}
-
 template <int bits> void spread_as(const float* a, int64_t k, float* to) {
   for (int64_t begin = 0; begin < k; begin += chunk_of<bits>, to += chunk_of<bits>) {
     const int64_t count = k - begin < chunk_of<bits> ? k - begin : chunk_of<bits>;
@@ -107,52 +76,20 @@ template <int bits> void spread_as(const float* a, int64_t k, float* to) {
   }
 }
 
-void spread(int bits, const float* a, int64_t k, float* to) {
-  with_bits(bits, [&]<int n>() { spread_as<n>(a, k, to); });
-}
-
-int64_t chunk(int bits) { return lanes * (32 / bits); }
-int64_t spread_floats(int bits, int64_t k) { return (k + chunk(bits) - 1) / chunk(bits) * chunk(bits); }
-
-/// Scales [first, last) of a row as floats, and zeros behind them up to whole chunks.
-void scales_of_row(const BlockWeights& w, int64_t row, int64_t first, int64_t last, float* to) {
-  with_float_type(w.scale_kind, [&]<class H>(const H*) {
-    const H* from = static_cast<const H*>(w.scales) + row * w.blocks + first;
-    for_registers(last - first, [&](int64_t i, int64_t count) { store(to + i, get(from + i, count)); });
-  });
-  for (int64_t i = last - first; i < (last - first + lanes - 1) / lanes * lanes + lanes; ++i) to[i] = 0;
-}
-
-/// Scale times zero point, from a row's scales.
-void scaled_zeros(const BlockWeights& w, int64_t row, int64_t first, int64_t last, const float* scales, float* to) {
-  const F32 same = splat(static_cast<float>(w.zero));
-  const uint8_t* zeros = w.zeros ? w.zeros + row * w.blocks + first : nullptr;
-  for_registers(last - first, [&](int64_t i, int64_t count) {
-    F32 z = same;
-    if (zeros) {
-      uint8_t some[lanes] = {};
-      if (count < lanes) {
-        for (int64_t j = 0; j < count; ++j) some[j] = zeros[i + j];
-      }
-      z = from_bytes(count < lanes ? some : zeros + i);
-    }
-    store(to + i, load(scales + i) * z);
-  });
-}
-
-void start(const BlockWeights& w, int64_t columns, const float* a_sums, int rows, float* y, int64_t y_step, float* memory) {
-  float* by = memory + w.blocks + 2 * lanes;
-  for (int64_t j = 0; j < columns; ++j) {
-    scales_of_row(w, j, 0, w.blocks, memory);
-    scaled_zeros(w, j, 0, w.blocks, memory, by);
-    for (int m = 0; m < rows; ++m) {
-      const float* sums = a_sums + m * w.blocks;
-      F32 total = splat(0.0f);
-      for_registers(w.blocks, [&](int64_t i, int64_t count) { total = fma(load(by + i), get(sums + i, count), total); });
-      y[m * y_step + j] = -sum(total);
-    }
+void spread(const BlockWeights& w, const float* a, float* to, float* sums) {
+  with_bits(w.bits, [&]<int n>() { spread_as<n>(a, w.k, to); });
+  for (int64_t i = 0; sums && i < w.blocks; ++i) {
+    const int64_t end = (i + 1) * w.block < w.k ? (i + 1) * w.block : w.k;
+    float sum = 0;
+    for (int64_t k = i * w.block; k < end; ++k) sum += a[k];
+    sums[i] = sum;
   }
 }
+
+int64_t unit(const BlockWeights& w) { return lanes * (32 / w.bits); }
+int64_t row_floats(const BlockWeights& w) { return (w.k + unit(w) - 1) / unit(w) * unit(w); }
+int rows_of(int64_t left) { return static_cast<int>(left < 4 ? left : 4); }
+int taken(int) { return 0; }
 
 /// totals[m] += scales · Σ over a chunk.
 template <int bits, int rows> SMELT_INLINE void add_chunk(I32 words, F32 scales, const float* a, int64_t a_step, F32* totals) {
@@ -302,8 +239,10 @@ void panel(const BlockWeights& w, int64_t columns, int64_t width, int64_t from, 
 }  // namespace
 
 const ops::matmul::BlockTable& block_product_table() {
-  static constexpr BlockTable table = {spread_floats, chunk, spread, start, add, panel};
+  static constexpr BlockTable table = {rows_of, taken, false, unit, row_floats, spread, start_blocks, add};
   return table;
 }
+
+extern const ops::matmul::BlockPanel block_panel = panel;
 
 }  // namespace smelt::SMELT_ISA

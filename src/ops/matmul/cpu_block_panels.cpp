@@ -80,8 +80,8 @@ class BlockPanels final : public Kernel {
     float* panels = reinterpret_cast<float*>(memory);
     for (int64_t j = 0; j < schedule.n; j += tile_columns) {
       const int64_t left = schedule.n - j, width = left <= 8 ? 8 : tile_columns;
-      avx2::block_product_table().panel(block_weights_at(weights_, column + j), std::min(left, width), width, 0, schedule.k,
-                                        panels + j * schedule.k);
+      avx2::block_panel(block_weights_at(weights_, column + j), std::min(left, width), width, 0, schedule.k,
+                        panels + j * schedule.k);
     }
     igemm::Run r;
     r.rows = &rows_;

@@ -66,8 +66,8 @@ class ExpertLayer {
   int64_t columns() const { return columns_; }
   int64_t parts() const { return divide_up(n_, columns_); }
   /// Floats of a row as run() reads it.
-  int64_t row() const { return is_quantized_ ? blocks().spread_floats(weights_.bits, k_) + weights_.blocks : k_; }
-  int64_t scratch() const { return is_quantized_ ? aligned((2 * weights_.blocks + 64) * 4) : 0; }
+  int64_t row() const { return is_quantized_ ? blocks().row_floats(weights_) + weights_.blocks : k_; }
+  int64_t scratch() const { return is_quantized_ ? aligned((4 * weights_.blocks + block_memory) * 4) : 0; }
 
   /// A row of k floats as run() reads it; `to` may be `from` where they are the same.
   void spread(const float* from, float* to) const {
@@ -75,13 +75,7 @@ class ExpertLayer {
       if (from != to) std::copy_n(from, k_, to);
       return;
     }
-    blocks().spread(weights_.bits, from, k_, to);
-    float* sums = to + row() - weights_.blocks;
-    for (int64_t i = 0; i < weights_.blocks; ++i) {
-      float sum = 0;
-      for (int64_t k = i * weights_.block; k < std::min(k_, (i + 1) * weights_.block); ++k) sum += from[k];
-      sums[i] = sum;
-    }
+    blocks().spread(weights_, from, to, to + row() - weights_.blocks);
   }
   bool keeps_rows() const { return !is_quantized_; }
 
@@ -104,14 +98,12 @@ class ExpertLayer {
 
  private:
   void add_quantized(const Buffers& b, int64_t at, int64_t columns, const float* x, int rows, float* y, float* scratch) const {
-    static_assert(skinny_rows == block_rows);
     BlockWeights w = weights_;
     w.q = static_cast<const uint8_t*>(b.inputs[in_.weights]);
     w.scales = b.inputs[in_.scales];
     w = block_weights_at(w, at);
     const float* sums = x + row() - w.blocks;
-    // Rows of sums lie as far apart as those of x, and start() wants them side by side: a row at a time.
-    for (int r = 0; r < rows; ++r) blocks().start(w, columns, sums + r * row(), 1, y + r * n_, n_, scratch);
+    blocks().start(w, columns, sums, row(), rows, y, n_, scratch);
     blocks().add(w, columns, 0, k_, x, row(), rows, y, n_, scratch);
   }
 

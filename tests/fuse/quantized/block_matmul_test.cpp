@@ -49,6 +49,16 @@ TEST(BlockMatMul, takes_dequantised_weights_their_padding_and_what_follows) {
   }
 }
 
+TEST(BlockMatMul, keeps_what_the_model_says_of_its_accuracy) {
+  for (int64_t level : {0, 4}) {
+    Blocks b;
+    b.g.edit(b["dequantize"]).attrs["accuracy_level"] = level;
+    b.output(b.y);
+    run(b.g);
+    EXPECT_EQ(only(b.g, "BlockMatMul").get_int("accuracy_level", 0), level);
+  }
+}
+
 TEST(BlockMatMul, takes_a_gemm_that_transposes_with_its_addend) {
   for (bool zeros : {true, false}) {
     Blocks b(padded, DType::i4, block, k, zeros);

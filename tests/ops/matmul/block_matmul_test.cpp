@@ -123,10 +123,6 @@ TEST(BlockMatMul, kernels_of_a_processor_without_avx2_agree) {
       t.result(DType::f32, {1, n});
       const Tensor want = expected(t), zeros = t.inputs[3].cast(DType::u8);
       const float* a = t.inputs[0].data<float>();
-      std::vector<float> spread(static_cast<size_t>(table.spread_floats(bits, k))), sums(static_cast<size_t>(blocks)),
-          memory(static_cast<size_t>(2 * blocks + 64));
-      table.spread(bits, a, k, spread.data());
-      for (int64_t i = 0; i < k; ++i) sums[static_cast<size_t>(i / block)] += a[i];
       const matmul::BlockWeights w{bits,
                                    false,
                                    block,
@@ -137,8 +133,11 @@ TEST(BlockMatMul, kernels_of_a_processor_without_avx2_agree) {
                                    t.inputs[2].raw(),
                                    blocks,
                                    zeros.data<uint8_t>()};
+      std::vector<float> spread(static_cast<size_t>(table.row_floats(w))), sums(static_cast<size_t>(blocks)),
+          memory(static_cast<size_t>(4 * blocks + matmul::block_memory));
+      table.spread(w, a, spread.data(), sums.data());
       Tensor got = Tensor::zeros(DType::f32, {1, n});
-      table.start(w, n, sums.data(), 1, got.data<float>(), n, memory.data());
+      table.start(w, n, sums.data(), blocks, 1, got.data<float>(), n, memory.data());
       table.add(w, n, 0, k, spread.data(), k, 1, got.data<float>(), n, memory.data());
       EXPECT_LE(error(got, want), 2e-5) << name(type) << " " << block;
     }

@@ -155,6 +155,7 @@ Outcome block_matmul(const Graph& g, NodeId n) {
                                          {old.out()});
                  fused.attrs["block_size"] = w.block;
                  if (w.k < w.row) fused.attrs["K"] = w.k;
+                 if (const int64_t level = dequantize.get_int("accuracy_level", 0)) fused.attrs["accuracy_level"] = level;
                  fused.program = program;
                  return replace(graph, nodes, fused);
                }};

@@ -24,6 +24,7 @@ constexpr int64_t most_run_bytes = 1 << 16;  // a longer one is cut, so that thr
 struct Run {
   int64_t to = 0, from = 0, count = 0, step = 1;
   bool outside = false;
+  int64_t rows = 1, to_row = 0, from_row = 0;  // so many of them, so far apart
 };
 
 /// The runs of one row: `width` elements at each place of `axis`.
@@ -72,6 +73,41 @@ std::vector<Run> joined_by(const MappedAxis& axis, const std::vector<Run>& row) 
   return runs;
 }
 
+/// Places of an axis that lie as far apart as the two before.
+struct Stretch {
+  int64_t first, count, place, step;
+  bool outside;
+};
+
+std::vector<Stretch> stretches_of(const MappedAxis& axis) {
+  std::vector<Stretch> found;
+  for (int64_t i = 0; i < axis.extent; ++i) {
+    const int64_t place = axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
+    if (!found.empty() && found.back().outside == (place < 0)) {
+      Stretch& last = found.back();
+      if (place >= 0 && last.count == 1) last.step = place - last.place;
+      if (place < 0 || last.place + last.count * last.step == place) {
+        ++last.count;
+        continue;
+      }
+    }
+    found.push_back({i, 1, place, 0, place < 0});
+  }
+  return found;
+}
+
+/// Rows of an axis as runs of many rows each: how a run is copied is asked once for all of them.
+std::vector<Run> stacked_by(const MappedAxis& axis, const std::vector<Stretch>& stretches, const std::vector<Run>& row) {
+  std::vector<Run> runs;
+  for (const Stretch& s : stretches)
+    for (Run r : row) {
+      r.to += s.first * axis.to, r.from += std::max<int64_t>(0, s.place) * axis.from, r.outside = r.outside || s.outside;
+      r.rows = s.count, r.to_row = axis.to, r.from_row = s.step * axis.from;
+      runs.push_back(r);
+    }
+  return runs;
+}
+
 /// Whether many rows along the axis are the one before them again: those are copied on.
 bool repeats(const MappedAxis& axis) {
   int64_t again = 0;
@@ -81,7 +117,7 @@ bool repeats(const MappedAxis& axis) {
 
 int64_t elements_of(const std::vector<Run>& row) {
   int64_t sum = 0;
-  for (const Run& r : row) sum += r.count;
+  for (const Run& r : row) sum += r.rows * r.count;
   return sum;
 }
 
@@ -94,14 +130,19 @@ class MappedKernel final : public Kernel {
     const MappedAxis inner = merged.axes.back();
     merged.axes.pop_back();
     runs_ = runs_of(inner, merged.width, std::max<int64_t>(1, most_run_bytes / size_));
+    if (!merged.axes.empty() && !repeats(merged.axes.back()) && stacks(merged.axes.back())) {
+      runs_ = stacked_by(merged.axes.back(), stretches_of(merged.axes.back()), runs_);
+      merged.axes.pop_back();
+    }
     // A walk's step takes as long as some runs.
-    while (!merged.axes.empty() && !repeats(merged.axes.back()) && elements_of(runs_) * size_ < most_joined_bytes &&
+    while (runs_.front().rows == 1 && runs_.back().rows == 1 && !merged.axes.empty() && !repeats(merged.axes.back()) &&
+           elements_of(runs_) * size_ < most_joined_bytes &&
            static_cast<int64_t>(runs_.size()) * merged.axes.back().extent <= most_runs) {
       runs_ = joined_by(merged.axes.back(), runs_);
       merged.axes.pop_back();
     }
     const int64_t elements_of_row = elements_of(runs_);
-    dense_ = runs_.front().to == 0;
+    dense_ = runs_.front().to == 0 && std::ranges::all_of(runs_, [](const Run& r) { return r.rows == 1; });
     for (size_t r = 1; r < runs_.size(); ++r) dense_ = dense_ && runs_[r].to == runs_[r - 1].to + runs_[r - 1].count;
     if (dense_ && elements_of_row < short_run * static_cast<int64_t>(runs_.size()) && elements_of_row <= most_run_bytes / size_) {
       for (const Run& r : runs_)
@@ -124,6 +165,17 @@ class MappedKernel final : public Kernel {
   }
 
  private:
+  /// Short rows of few runs, and an axis whose places lie in few stretches.
+  bool stacks(const MappedAxis& axis) const {
+    constexpr int64_t few_runs = 6, least_rows = 4, most_row_bytes = 128, most_bytes = 1 << 16;
+    const auto runs = static_cast<int64_t>(runs_.size());
+    const int64_t row = elements_of(runs_);
+    if (runs < 2 || runs > few_runs || row < short_run * runs || row * size_ > most_row_bytes ||
+        row * size_ * axis.extent > most_bytes)
+      return false;
+    return static_cast<int64_t>(stretches_of(axis).size()) * least_rows <= axis.extent;
+  }
+
   template <class T> void move(const Buffers& b, const void* fill) const {
     const T* x = static_cast<const T*>(b.inputs[0]);
     T* y = static_cast<T*>(b.outputs[0]);
@@ -173,15 +225,22 @@ class MappedKernel final : public Kernel {
   }
 
   template <class T> static void copy(const Run& r, T* y, const T* x, bool inside, T outside) {
-    y += r.to;
-    if (!inside || r.outside) {
-      fill_line(y, outside, r.count);
-    } else if (r.step == 1) {
-      copy_line(y, x + r.from, r.count * static_cast<int64_t>(sizeof(T)));
-    } else if (r.step == 0) {
-      fill_line(y, x[r.from], r.count);
-    } else {
-      for (int64_t i = 0; i < r.count; ++i) y[i] = x[r.from + i * r.step];
+    constexpr auto bytes = static_cast<int64_t>(sizeof(T));
+    y += r.to, x += r.from;
+    if (inside && !r.outside && r.step == 1 && r.count > 1)
+      return copy_lines(y, x, r.rows, r.count * bytes, r.to_row * bytes, r.from_row * bytes);
+    if (inside && !r.outside && r.count == 1) {
+      for (int64_t i = 0; i < r.rows; ++i) y[i * r.to_row] = x[i * r.from_row];
+      return;
+    }
+    for (int64_t i = 0; i < r.rows; ++i, y += r.to_row, x += r.from_row) {
+      if (!inside || r.outside) {
+        fill_line(y, outside, r.count);
+      } else if (r.step == 0) {
+        fill_line(y, *x, r.count);
+      } else {
+        for (int64_t k = 0; k < r.count; ++k) y[k] = x[k * r.step];
+      }
     }
   }
 

@@ -191,7 +191,12 @@ void offer_integer_rows(const BoundNode& b, const IntegerForm& f, const Machine&
     const double products = static_cast<double>(f.batch * f.plane() * f.group) / static_cast<double>(rows);
     constexpr double run_us = 1.5;  // of a product's estimate: what a step of its own costs
     const double product_us = std::max(first.estimate_us - run_us, first.estimate_us / 4);
-    const double estimate = product_us * products + moved / 12e3 / machine.threads;
+    // A row's pieces are copied one by one, however short they are.
+    const bool adjacent = f.dilation[2] == 1 && f.group == 1;
+    const int64_t pieces = f.is_pointwise() ? 0 : f.kernel[0] * f.kernel[1] * (adjacent ? 1 : f.kernel[2]);
+    constexpr double piece_us = 4e-3;
+    const double copied_us = static_cast<double>(f.batch * f.plane() * f.group * pieces) * piece_us;
+    const double estimate = product_us * products + (moved / 12e3 + copied_us) / machine.threads;
     offer.candidates.push_back(
         {first.tactic, first.config + " rows", 2 + estimate, [b, f, groups, prepare, threads = machine.threads] {
            std::vector<PreparedProduct> kernels;

@@ -36,12 +36,14 @@ void offer_winograd(const Request& r, Offer& offer);          // "winograd": 3 x
 void offer_depthwise(const Request& r, Offer& offer);         // "avx2": a channel a group
 void offer_onednn(const Request& r, Offer& offer);            // "onednn"
 void offer_columns(const Request& r, Offer& offer);           // "cpu": f64, by products of matrices
+void offer_float_taps(const Request& r, Offer& offer);        // "cpu": few channels and outputs of plain images, tap by tap
 void offer_transposed_lines(const Request& r, Offer& offer);  // "cpu": transposed ones to few channels
 void offer_transposed_rows(const Request& r, Offer& offer);   // "cpu": the same over channels-last images
 
 /// Of floats: all of them, in the order in which they are offered.
 inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {
-    offer_indirect, offer_depthwise, offer_winograd, offer_onednn, offer_columns, offer_transposed_lines, offer_transposed_rows};
+    offer_indirect, offer_depthwise,  offer_winograd,         offer_onednn,
+    offer_columns,  offer_float_taps, offer_transposed_lines, offer_transposed_rows};
 
 bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's Conv
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);

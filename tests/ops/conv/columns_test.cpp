@@ -95,6 +95,22 @@ TEST(IntegerConv, few_channels_of_computed_weights_go_directly) {
   }
 }
 
+TEST(IntegerConv, rows_of_one_channel_are_estimated_with_their_copies) {
+  Trial t;
+  t.node = make_node("ConvInteger", 0, {{"strides", Ints{1, 3}}, {"pads", Ints{0, 1, 0, 1}}}, 0);
+  t.add(any_bytes(DType::u8, {33, 1, 63, 129}, 1), false);
+  t.add(any_bytes(DType::u8, {2, 1, 1, 2}, 2), true);
+  t.result(DType::i32, {33, 2, 63, 44});
+  t.bound.node = &t.node;
+  double direct = 0, rows = 1e9;
+  for (const Candidate& c : offer(t.bound, Machine{}).candidates) {
+    if (c.config == "direct") direct = c.estimate_us;
+    if (c.config.ends_with("rows")) rows = std::min(rows, c.estimate_us);
+  }
+  EXPECT_GT(direct, 0);
+  EXPECT_LT(direct, rows);
+}
+
 TEST(IntegerConv, sums_wrap_however_many_products_they_have) {
   for (const int64_t group : {1, 2}) {  // products of columns; directly
     Trial t;

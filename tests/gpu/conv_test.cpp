@@ -292,7 +292,9 @@ TEST(GpuConv, along_three_axes) {
       if (!c.program.empty() && type != DType::f16) continue;
       const auto names = check(c, type, Layout::nhwc);
       const bool whole_vectors = c.x[0][1] % 8 == 0 && c.w[0] % 8 == 0;
-      if (type != DType::f32 && whole_vectors && c.group == 1) EXPECT_THAT(names, testing::Contains(testing::HasSubstr("cudnn")));
+      if (type != DType::f32 && whole_vectors && c.group == 1) {
+        EXPECT_THAT(names, testing::Contains(testing::HasSubstr("cudnn")));
+      }
     }
     check(c, DType::f16, Layout::plain);
   }

@@ -6,6 +6,7 @@
 #include "ops/conv/simd/deform.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/igemm/strided_rows.h"
 #include "ops/cpu/parallel.h"
@@ -93,7 +94,7 @@ class DeformKernel final : public Kernel {
         igemm::pack(t.data<float>() + g * one, w.data<float>() + g * columns * group_c_ * taps_, rows, group_c_ * taps_, columns);
       return t;
     };
-    packed_ = node.weights ? node.weights->packed(w, "deform", make) : make();
+    packed_ = node.weights ? node.weights->packed(w, Key("deform").field(p_.group).text(), make) : make();
   }
 
   /// Where a window's tap reads for an output pixel, by that group's offsets and mask.

@@ -8,6 +8,7 @@
 #include "expr/cpu.h"
 #include "expr/simd/widest.h"
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/matmul/block_problem.h"
@@ -55,11 +56,10 @@ class ExpertLayer {
     const Tensor& zeros = b.inputs[in_.zeros].constant;
     const int64_t experts = b.inputs[in_.weights].shape[0];
     const bool whole = b.inputs[in_.scales].shape.size() == 2;  // a scale for each row: its zero points lie side by side
-    const auto make = [&] {
-      return whole ? as_bytes(zeros, experts, n, weights_.bits) : as_bytes(zeros, experts * n, weights_.blocks, weights_.bits);
-    };
-    zeros_ =
-        b.weights ? b.weights->packed(zeros, whole ? "zero points of experts" : "zero points of experts' blocks", make) : make();
+    const int64_t rows = whole ? experts : experts * n, columns = whole ? n : weights_.blocks, bits = weights_.bits;
+    const auto make = [&] { return as_bytes(zeros, rows, columns, bits); };
+    const std::string form = Key("zero points of experts").field(Shape{rows, columns, bits}).text();
+    zeros_ = b.weights ? b.weights->packed(zeros, form, make) : make();
     weights_.zeros = zeros_.data<uint8_t>();
   }
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/tactic_check.h"
+#include "ops/one_store.h"
 
 namespace smelt::ops {
 namespace {
@@ -45,6 +45,18 @@ TEST(DeformConvTactic, agrees_with_the_reference_over_its_attributes) {
   for (const Form& f : forms) {
     Trial t = deform(f);
     EXPECT_THAT(check(t, 1e-5), Contains("avx2")) << f.c << " " << f.group;
+  }
+}
+
+TEST(DeformConvTactic, groups_of_other_numbers_share_no_form_of_one_weight) {
+  Trial one = deform({1, 8, 16, 1, 1, 7, 7, 3, 1, 1, 1, false, false}),
+        two = deform({1, 16, 16, 2, 1, 7, 7, 3, 1, 1, 1, false, false});
+  share(one, 1, two, 1);
+  WeightStore store;
+  for (Trial* t : {&one, &two}) {
+    const Tensor y = run_sharing(*t, store, "avx2");
+    ASSERT_TRUE(y.valid());
+    EXPECT_LE(error(y, expected(*t)), 1e-5);
   }
 }
 

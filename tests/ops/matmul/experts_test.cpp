@@ -1,5 +1,5 @@
 // MoE and QMoE on the processor against the reference.
-#include "ops/tactic_check.h"
+#include "ops/one_store.h"
 
 namespace smelt::ops {
 namespace {
@@ -60,6 +60,24 @@ Trial of_bits(const std::string& activation, const Experts& e, int64_t bits, int
   t.add(bytes(block > 0 ? Shape{e.experts, wide, e.hidden / block} : Shape{e.experts, wide}, 30), true);
   t.add(bytes(block > 0 ? Shape{e.experts, e.hidden, e.inner / block} : Shape{e.experts, e.hidden}, 31), true);
   return t;
+}
+
+TEST(Experts, layers_of_other_widths_and_bits_share_no_form_of_one_constant) {
+  // Zero points of 4 bits of 64 rows are as many bytes as those of 8 bits of 32; rows of two blocks of 4 bits as rows of one.
+  Trial bits = of_bits("relu", {5, 3, 32, 64, 2}, 8, 0, true);
+  bits.node.attrs["fc1_expert_weight_bits"] = int64_t{4};
+  bits.inputs[2] = random_tensor(DType::u8, {3, 64, 16}, 40, 0, 255.99);
+  bits.bound.inputs[2].shape = {3, 64, 16}, bits.bound.inputs[2].constant = bits.inputs[2];
+  bits.inputs[11] = random_tensor(DType::u8, {3, 32}, 41, 0, 255.99);
+  bits.bound.inputs[11].shape = {3, 32}, bits.bound.inputs[11].constant = bits.inputs[11];
+  Trial blocks = of_bits("swiglu", {5, 3, 64, 32, 2}, 4, 32, true);
+  for (Trial* t : {&bits, &blocks}) {
+    share(*t, 11, *t, 12);
+    WeightStore store;
+    const Tensor y = run_sharing(*t, store, "cpu");
+    ASSERT_TRUE(y.valid());
+    EXPECT_LE(error(y, expected(*t)), 2e-5);
+  }
 }
 
 TEST(Experts, of_floats_have_a_kernel_for_every_activation) {

@@ -62,7 +62,8 @@ Tensor WeightStore::found_or_packed(const Tensor& constant, const std::string& n
   std::shared_ptr<Entry> entry;
   {
     std::lock_guard lock(mutex_);
-    auto& slot = entries_[Key{constant.raw(), constant.type(), constant.shape(), name}];
+    const FormKind kind = is ? *is : FormKind{DType::undefined, {}};
+    auto& slot = entries_[Key{constant.raw(), constant.type(), constant.shape(), name, kind.type, kind.shape}];
     if (!slot) slot = std::make_shared<Entry>();
     entry = slot;
   }

@@ -38,7 +38,8 @@ class WeightStore {
   /// once even when several threads ask for it at the same time. When pack throws, the next caller tries again.
   Tensor packed(const Tensor& constant, std::string_view packing, const std::function<Tensor()>& pack);
   /// The same for forms that last: the name and the constant's type and shape say everything, in every process and on every machine,
-  /// and there is nothing but numbers in them. One that is offered is taken where it has the size of `is`, which pack's result is.
+  /// and there is nothing but numbers in them. One that is offered is taken where it has the size of `is`, which pack's result is. A
+  /// form of that name that was asked for as something else is another one: no kernel reads behind a form's end.
   Tensor packed(const Tensor& constant, std::string_view packing, const FormKind& is, const std::function<Tensor()>& pack);
 
   struct Lasting {
@@ -70,8 +71,8 @@ class WeightStore {
     Tensor form;
     bool lasts = false;
   };
-  /// Where the constant lies, as what it is read, and the packing.
-  using Key = std::tuple<const void*, DType, Shape, std::string>;
+  /// Where the constant lies, as what it is read, the packing, and what the form is where that is said.
+  using Key = std::tuple<const void*, DType, Shape, std::string, DType, Shape>;
   mutable std::mutex mutex_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
   std::map<std::pair<const void*, std::string>, Tensor> offered_;

@@ -53,6 +53,17 @@ TEST(SharedForms, of_equal_weights_are_packed_once_for_all_stores_that_share) {
   EXPECT_TRUE(packed(second, weights(1), "another form").anew);
 }
 
+TEST(SharedForms, of_one_name_and_two_sizes_are_two_forms) {
+  WeightStore store;
+  const Tensor constant = weights(1);
+  for (const int64_t size : {elements_of / 2, elements_of, 2 * elements_of}) {
+    const FormKind is{DType::f32, {size}};
+    const Tensor form = store.packed(constant, "says too little", is, [&] { return Tensor::zeros(is.type, is.shape); });
+    EXPECT_EQ(form.shape(), is.shape);
+    EXPECT_EQ(form.nbytes(), 4 * size);
+  }
+}
+
 TEST(SharedForms, of_weights_that_differ_anywhere_are_not_shared) {
   WeightStore first, second;
   packed(first, weights(1));

@@ -23,6 +23,7 @@ namespace {
 
 const FloatTaps& table() { return simd::widest_of(base::float_taps, avx2::float_taps, avx512::float_taps); }
 
+/// A transposed one with strides of 1 is a convolution by its taps in the other order.
 IntegerForm form_of(const Problem& p) {
   IntegerForm f;
   f.batch = p.y[0], f.channels = p.x[0].shape[1], f.outputs = p.y[1], f.group = p.group;
@@ -32,7 +33,8 @@ IntegerForm form_of(const Problem& p) {
     const size_t a = there ? k - lead : 0;
     f.in[k] = there ? p.x[0].shape[a + 2] : 1, f.out[k] = there ? p.y[a + 2] : 1, f.kernel[k] = there ? p.w[a + 2] : 1;
     f.stride[k] = there ? p.stride[a] : 1, f.dilation[k] = there ? p.dilation[a] : 1, f.begin[k] = there ? p.pad_begin[a] : 0;
-    f.padded[k] = f.in[k] + f.begin[k] + (there ? p.pad_end[a] : 0);
+    if (p.transposed) f.begin[k] = (f.kernel[k] - 1) * f.dilation[k] - f.begin[k];
+    f.padded[k] = p.transposed ? f.out[k] + (f.kernel[k] - 1) * f.dilation[k] : f.in[k] + f.begin[k] + (there ? p.pad_end[a] : 0);
   }
   return f;
 }
@@ -101,8 +103,10 @@ class FloatTapsConv final : public Kernel {
       }
     if (const Tensor b = bias(r.node, r.at); b.valid()) bias_ = b.cast(DType::f32);
     const Tensor& w = r.weight().constant;
-    const auto make = [&] { return packed(w); };
-    packed_ = r.node.weights ? r.node.weights->packed(w, Key("taps").field(Shape{f_.group}).text(), make) : make();
+    const auto make = [&] { return packed(w, r.problem.transposed); };
+    packed_ = r.node.weights ? r.node.weights->packed(
+                                   w, Key("taps").field(Shape{f_.group}).flag(" turned", r.problem.transposed).text(), make)
+                             : make();
   }
 
   int64_t workspace() const override { return plan_.threads * thread_bytes(); }
@@ -124,8 +128,14 @@ class FloatTapsConv final : public Kernel {
   int64_t sums_bytes() const { return aligned(f_.group_outputs() * plan_.to_step * 4); }
   int64_t thread_bytes() const { return own_bytes() + sums_bytes() + aligned(std::max(f_.in[2], f_.out[2]) * 4); }
 
+  /// Where weight `k` of output i lies in [C, M, taps] of a transposed one.
+  int64_t turned(int64_t group, int64_t i, int64_t k) const {
+    const int64_t taps = f_.taps(), c = group * f_.group_channels() + k / taps;
+    return (c * f_.group_outputs() + i) * taps + taps - 1 - k % taps;
+  }
+
   /// [M, C, taps] of each group as float_taps.h says.
-  Tensor packed(const Tensor& given) const {
+  Tensor packed(const Tensor& given, bool transposed) const {
     const Tensor w = given.cast(DType::f32);
     const int64_t depth = f_.depth(), outputs = f_.group_outputs();
     Tensor to = Tensor::empty(DType::f32, {f_.outputs, depth});
@@ -134,7 +144,7 @@ class FloatTapsConv final : public Kernel {
       for (int64_t m = 0; m < outputs; m += float_taps_results)
         for (int64_t k = 0; k < depth; ++k)
           for (int64_t i = m; i < std::min(outputs, m + float_taps_results); ++i)
-            *out++ = w.data<float>()[(g * outputs + i) * depth + k];
+            *out++ = w.data<float>()[transposed ? turned(g, i, k) : (g * outputs + i) * depth + k];
     return to;
   }
 
@@ -217,14 +227,16 @@ std::optional<Refusal> rejects(const Request& r) {
   if (auto why = rejects_layouts(b)) return why;
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
     return refuse(Reason::wrong_shape, "taps: an empty tensor");
-  constexpr int64_t few = 64;
-  if (p.w[1] > few || p.w[0] / p.group > few)
-    return refuse(Reason::not_profitable, "taps: {} channels, {} outputs a group; it pays up to {}", p.w[1], p.w[0] / p.group,
-                  few);
-  if (std::ranges::any_of(p.pad_begin, [](int64_t n) { return n < 0; }) ||
-      std::ranges::any_of(p.pad_end, [](int64_t n) { return n < 0; }))
-    return refuse(Reason::wrong_attribute, "taps: padding below 0");
+  constexpr int64_t few_channels = 64, few_outputs = 256;
+  if (p.transposed && std::ranges::any_of(p.stride, [](int64_t n) { return n != 1; }))
+    return refuse(Reason::unsupported, "taps: a transposed one with strides");
   const IntegerForm f = form_of(p);
+  if (f.group_channels() > few_channels || f.group_outputs() > few_outputs)
+    return refuse(Reason::not_profitable, "taps: {} channels, {} outputs a group; it pays up to {} and {}", f.group_channels(),
+                  f.group_outputs(), few_channels, few_outputs);
+  for (size_t k = 0; k < 3; ++k)
+    if (f.begin[k] < 0 || f.begin[k] + f.in[k] > f.padded[k])
+      return refuse(Reason::unsupported, "taps: an image that is cut off");
   double padded = 1;
   for (size_t k = 0; k < 3; ++k) padded *= static_cast<double>(f.padded[k]) + static_cast<double>(f.stride[k]);
   if (padded > 0x1p40) return refuse(Reason::not_profitable, "taps: more than 2^40 places with their padding");
@@ -250,7 +262,7 @@ double estimate_us(const Problem& p, int threads) {
 }  // namespace
 
 void offer_float_taps(const Request& r, Offer& offer) {
-  if (r.problem.transposed || !float_kind(r.problem.input)) return;  // others have kernels that know them
+  if (!float_kind(r.problem.input)) return;  // others have kernels that know them
   if (auto why = rejects(r)) return offer.refuse("cpu", *why);
   offer.candidates.push_back({"cpu", "taps", estimate_us(r.problem, r.threads), [r, node = *r.node.node] {
                                 Request own = r;

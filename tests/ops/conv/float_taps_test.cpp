@@ -26,6 +26,7 @@ std::vector<Case> cases() {
       {{1, 2, 6, 70}, {3, 2, 3, 3}, {{"pads", Ints{40, 40, 40, 40}}, {"dilations", Ints{19, 9}}}},
       {{1, 2, 4, 6}, {2, 1, 3, 3}, {{"group", int64_t{2}}, {"pads", Ints{7, 8, 7, 8}}, {"strides", Ints{3, 5}}}},
       {{1, 40, 300, 61}, {7, 40, 5, 3}, {{"pads", Ints{2, 1, 2, 1}}}},  // lines in chunks
+      {{3, 2, 127}, {65, 2, 3}, {{"pads", Ints{1, 1}}}},
   };
 }
 
@@ -53,6 +54,36 @@ TEST(FloatTaps, agree_over_axes_groups_strides_pads_and_dilations) {
           }
           EXPECT_EQ(found, 1);
         }
+    }
+}
+
+TEST(FloatTaps, transposed_ones_of_strides_of_1_agree) {
+  const Case some[] = {
+      {{2, 3, 5, 4}, {3, 4, 3, 3}, {}},
+      {{31, 1, 65, 31}, {1, 17, 2, 3}, {{"pads", Ints{1, 1, 1, 1}}}},
+      {{1, 4, 5, 9}, {4, 3, 3, 2}, {{"group", int64_t{2}}, {"pads", Ints{1, 0, 2, 1}}, {"dilations", Ints{2, 3}}}},
+      {{3, 2, 40}, {2, 5, 4}, {{"pads", Ints{3, 2}}}},
+      {{1, 2, 3, 4, 17}, {2, 3, 2, 2, 3}, {{"pads", Ints{1, 0, 0, 0, 1, 2}}}},
+  };
+  for (const Case& c : some)
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(to_string(c.x) + to_string(c.w));
+      Trial t;
+      t.node = make_node("ConvTranspose", 0, c.attributes, 0);
+      t.add(random_tensor(DType::f32, c.x, 1), false);
+      t.add(random_tensor(DType::f32, c.w, 2), true);
+      const Tensor want = expected(t);
+      t.result(want.type(), want.shape());
+      t.bound.node = &t.node;
+      Machine machine;
+      machine.threads = threads;
+      int found = 0;
+      for (const Candidate& candidate : offer(t.bound, machine).candidates) {
+        if (candidate.config != "taps") continue;
+        ++found;
+        EXPECT_LE(error(run(t, candidate), want), 1e-5);
+      }
+      EXPECT_EQ(found, 1);
     }
 }
 

@@ -120,12 +120,10 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
 }
 
 // An error inside ONNX or protobuf is the file's fault, and becomes one line.
-Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
-              const std::string& path, const ImportOptions& options) {
+template <class Read> auto guarded(const std::string& where, Read read) {
   const google::protobuf::LogSilencer quiet;  // names that are not UTF-8 are allowed and need no warning
   try {
-    std::set<std::string> as_bodies;
-    return run(bytes, where, folder, path, options, as_bodies);
+    return read();
   } catch (const Error& e) {
     throw e.at(where);
   } catch (const std::bad_alloc&) {
@@ -135,18 +133,39 @@ Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const st
   }
 }
 
+Graph import_bytes(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
+                   const std::string& path, const ImportOptions& options) {
+  return guarded(where, [&] {
+    std::set<std::string> as_bodies;
+    return run(bytes, where, folder, path, options, as_bodies);
+  });
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
+
 }  // namespace
 }  // namespace importer
 
 Graph import_model(const std::filesystem::path& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
-  const std::span<const uint8_t> bytes(file->data(), static_cast<size_t>(file->size()));
-  const std::filesystem::path own = path.has_parent_path() ? path.parent_path() : ".";
-  return importer::guarded(bytes, path.string(), options.folder.empty() ? own : options.folder, path.string(), options);
+  return importer::import_bytes({file->data(), static_cast<size_t>(file->size())}, path.string(),
+                                options.folder.empty() ? importer::folder_of(path) : options.folder, path.string(), options);
 }
 
 Graph import_model(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
-  return importer::guarded(bytes, name, options.folder, {}, options);
+  return importer::import_bytes(bytes, name, options.folder, {}, options);
+}
+
+std::vector<DataRange> external_data_of(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  return importer::guarded(path.string(), [&] {
+    importer::Loaded model;
+    model.where = path.string();
+    importer::parse({file->data(), static_cast<size_t>(file->size())}, model.proto);
+    importer::ExternalData external(importer::folder_of(path), false);
+    importer::take_out_tensors(model, external);
+    return external.take_ranges();
+  });
 }
 
 }  // namespace smelt

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -42,6 +43,9 @@ struct ImportOptions {
 Graph import_model(const std::filesystem::path& path, const ImportOptions& options = {});
 /// The same from bytes; messages call the model `name`. The bytes may be freed after the call.
 Graph import_model(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options = {});
+
+/// Where the bytes of a model's external data lie: no more of the model than its tensors is read, whatever its operators.
+std::vector<DataRange> external_data_of(const std::filesystem::path& path);
 
 /// The newest ONNX opset, which defines the nodes of an imported graph.
 int64_t newest_opset();

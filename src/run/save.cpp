@@ -65,9 +65,9 @@ void check_destination(const std::filesystem::path& model, const std::filesystem
   const AtomicFile writable(plan);
   if (save.copy_weights || folder_of(model) == folder_of(plan)) return;
   int64_t bytes = 0;
-  const Graph graph = import_model(model);
-  for (const DataRange& r : graph.model.data) bytes += r.size;
-  if (bytes > 0) fail_far_weights(plan, bytes, graph.model.data.front().file);
+  const std::vector<DataRange> data = external_data_of(model);
+  for (const DataRange& r : data) bytes += r.size;
+  if (bytes > 0) fail_far_weights(plan, bytes, data.front().file);
 }
 
 Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveOptions& options) {

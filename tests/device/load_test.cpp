@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "base/threads.h"
@@ -105,6 +107,33 @@ TEST(Load, is_noticed_where_more_threads_spin_than_there_are_cores) {
   stop = true;
   for (std::thread& t : busy) t.join();
   EXPECT_FALSE(free);
+}
+
+TEST(Load, tells_how_long_each_thread_had_a_core) {
+  LoadMeter meter;
+  if (!meter.counts_waiting()) GTEST_SKIP() << "no threads are listed";
+  const auto most = [&](const std::function<void()>& f) {
+    std::vector<int64_t> before, after;
+    meter.ran(before);
+    f();
+    meter.ran(after);
+    int64_t ns = 0;
+    for (size_t i = 0; i < before.size(); ++i) ns = std::max(ns, after[i] - before[i]);
+    return 1e-6 * static_cast<double>(ns);
+  };
+  const auto processor_ms = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+  };
+  // To this moment, not to a tick of the scheduler.
+  double ran = 0;
+  const double took = most([&] {
+    for (const double begin = processor_ms(); ran < 1.5; ran = processor_ms() - begin) {
+    }
+  });
+  EXPECT_NEAR(took, ran, 0.3);
+  EXPECT_LT(most([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }), 5);
 }
 
 TEST(GatherTeam, has_every_thread_running_at_once) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -23,12 +24,13 @@ class World {
   std::vector<double> kernels;                          // microseconds of a run alone
   std::function<double(double at_us)> speed;            // 0.5: everything takes twice as long
   std::function<double(double at_us, double us)> away;  // microseconds that a run beginning then loses to others
-  bool tells_waiting = true;                            // the kernel counts what is lost as waiting
+  bool tells_waiting = true;                            // the kernel counts what is lost as waiting, and what is not
+  int threads = 1;                                      // each of which loses that, and computes all the time but for it
   bool tells_stolen = false;                            // /proc/stat counts it as stolen, by ticks of 10 ms
 
   double before_us = 0;  // what comes before every run takes; 0: nothing does
 
-  double now = 1e6, lost = 0;
+  double now = 1e6, lost = 0, ran = 0;
   std::vector<int> runs, befores;
 
   Stopwatch watch() {
@@ -36,10 +38,12 @@ class World {
     w.now_us = [this] { return now; };
     w.interruptions = [this](bool fully) {
       Interruptions i;
-      if (tells_waiting) i.waited_ns = static_cast<int64_t>(1e3 * lost);
+      if (tells_waiting) i.waited_ns = static_cast<int64_t>(1e3 * lost * threads);
       if (fully && tells_stolen) i.stolen_ns = static_cast<int64_t>(lost / 1e4) * 10'000'000;
       return i;
     };
+    if (tells_waiting)
+      w.ran = [this](std::vector<int64_t>& ns) { ns.assign(static_cast<size_t>(threads), static_cast<int64_t>(1e3 * ran)); };
     return w;
   }
 
@@ -58,6 +62,7 @@ class World {
             const double us = kernels[i] / (speed ? speed(now) : 1), more = away ? away(now, us) : 0;
             now += us + more;
             lost += more;
+            ran += us;
             ++runs[i];
           }
           return (now - begin) / times;
@@ -241,6 +246,45 @@ TEST(Measure, beside_other_work_takes_its_time_where_the_faster_one_is_held_up_m
   }
   EXPECT_LE(otherwise, builds / 20);
   EXPECT_LE(longest, 3 * 17 * (245 + 320));
+}
+
+TEST(Measure, a_run_beside_other_work_counts_as_what_it_had_a_core_for) {
+  for (const double us : {3000, 20'000}) {  // the second never ends within a slice
+    World w{.kernels = {us, 1.06 * us, 1.5 * us}, .away = slices};
+    const Measured m = w.measure({.budget_us = 100'000});
+    for (size_t i = 0; i < 2; ++i) {
+      const double fastest = *std::ranges::min_element(m.samples[i].us);
+      EXPECT_NEAR(fastest, w.kernels[i], 0.01 * w.kernels[i]) << i;
+    }
+  }
+}
+
+TEST(Measure, beside_other_work_drops_what_is_hopeless_as_alone) {
+  // Two threads wait for longer than the run takes.
+  World w{.kernels = {4000, 4100, 30'000}, .away = [](double, double us) { return 4 * us; }, .threads = 2};
+  const Measured m = w.measure({.budget_us = 1'000'000, .hopeless = 5});
+  EXPECT_LE(w.runs[2], 4);
+  EXPECT_FALSE(m.samples[2].under_load) << "a later build need not measure it again";
+  EXPECT_TRUE(m.samples[1].under_load);
+}
+
+TEST(Measure, beside_other_work_takes_as_much_longer_as_it_says) {
+  for (const double share : {0.5, 0.2}) {
+    for (const std::vector<double>& kernels :
+         {std::vector<double>{300, 330, 360}, {4000, 4200, 7000, 9000}, {200, 210, 220, 230}, {900}}) {
+      World quiet{.kernels = kernels}, loud = quiet;
+      loud.away = [&](double, double us) { return us * (1 / share - 1); };
+      const double begin = quiet.now;
+      EXPECT_EQ(quiet.measure({.budget_us = 100'000}).held_up_us, 0);
+      const Measured m = loud.measure({.budget_us = 100'000});
+      double round = 0;
+      for (const double us : kernels) round += std::max(us, 20.0) + us;
+      const double alone = quiet.now - begin, beside = loud.now - begin;
+      // Warming up and one more round take as long as they take; the rest of the time is bounded.
+      EXPECT_LE(beside, std::max(1.6 * alone, 2 * round / share) + round / share) << kernels[0] << " at " << share;
+      EXPECT_NEAR(m.held_up_us, std::max(0.0, beside - alone), 0.35 * alone) << kernels[0] << " at " << share;
+    }
+  }
 }
 
 TEST(Measure, marks_everything_where_the_hypervisor_stole_time) {

@@ -46,6 +46,14 @@ void add_quota_files(std::vector<fs::path>& files, const fs::path& root, const f
   }
 }
 
+/// A thread's clock as pthread_getcpuclockid() makes it, of the number alone. schedstat has the same time, but as of the last tick.
+clockid_t clock_of(const std::string& thread) {
+  int number = 0;
+  std::from_chars(thread.data(), thread.data() + thread.size(), number);
+  constexpr clockid_t of_a_thread = 4, on_cores = 2;
+  return static_cast<clockid_t>(~static_cast<unsigned>(number) << 3) | of_a_thread | on_cores;
+}
+
 /// "throttled_usec" of version 2, "throttled_time" (ns) of version 1.
 int64_t throttled_ns(const fs::path& file) {
   std::ifstream in(file);
@@ -78,7 +86,7 @@ LoadMeter::LoadMeter(fs::path proc, const fs::path& groups) : proc_(std::move(pr
 }
 
 LoadMeter::~LoadMeter() {
-  for (const auto& [number, file] : threads_) close(file);
+  for (const Thread& t : threads_) close(t.schedstat);
 }
 
 void LoadMeter::find_threads() {
@@ -87,9 +95,9 @@ void LoadMeter::find_threads() {
     constexpr size_t most_threads = 256;  // of which each takes an open file
     if (threads_.size() >= most_threads) return;
     const std::string number = at->path().filename().string();
-    if (std::ranges::find(threads_, number, &std::pair<std::string, int>::first) != threads_.end()) continue;
+    if (std::ranges::find(threads_, number, &Thread::number) != threads_.end()) continue;
     const int file = open((at->path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC);
-    if (file >= 0) threads_.emplace_back(number, file);
+    if (file >= 0) threads_.push_back({number, file, clock_of(number)});
   }
 }
 
@@ -97,9 +105,9 @@ Interruptions LoadMeter::brief() const {
   Interruptions i;
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0) i.preempted = usage.ru_nivcsw;
-  for (const auto& [number, file] : threads_) {
+  for (const Thread& t : threads_) {
     char text[96];  // "ran_ns waited_ns slices"
-    const ssize_t n = pread(file, text, sizeof text, 0);
+    const ssize_t n = pread(t.schedstat, text, sizeof text, 0);
     const char* const end = text + std::max<ssize_t>(n, 0);
     const char* const second = std::find(text, const_cast<char*>(end), ' ');
     int64_t waited = 0;
@@ -107,6 +115,14 @@ Interruptions LoadMeter::brief() const {
     i.waited_ns += waited;
   }
   return i;
+}
+
+void LoadMeter::ran(std::vector<int64_t>& ns) const {
+  ns.assign(threads_.size(), 0);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    timespec t{};
+    if (clock_gettime(threads_[i].clock, &t) == 0) ns[i] = t.tv_sec * 1'000'000'000 + t.tv_nsec;
+  }
 }
 
 Interruptions LoadMeter::full() const {

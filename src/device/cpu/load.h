@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -32,13 +33,20 @@ class LoadMeter {
   Interruptions brief() const;
   /// All of them: some 100 µs.
   Interruptions full() const;
+  /// Nanoseconds that each of those threads had a core so far, to this moment; a call of the kernel for each.
+  void ran(std::vector<int64_t>& ns) const;
   /// False where the kernel does not count how long threads wait.
   bool counts_waiting() const { return !threads_.empty(); }
 
  private:
   std::filesystem::path proc_;
-  std::vector<std::filesystem::path> quota_files_;    // cpu.stat of each control group that holds the process
-  std::vector<std::pair<std::string, int>> threads_;  // a thread's number, and its open schedstat
+  struct Thread {
+    std::string number;
+    int schedstat;    // the open file
+    clockid_t clock;  // of its time on cores
+  };
+  std::vector<std::filesystem::path> quota_files_;  // cpu.stat of each control group that holds the process
+  std::vector<Thread> threads_;
 };
 
 /// Whether `taken` from a span of `elapsed_us` is more than a quiet machine's own housekeeping takes: more than 100 µs and 5% of

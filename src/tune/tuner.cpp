@@ -18,6 +18,8 @@ namespace {
 /// bert_base, which had 12, took 8 us less, and vit_b_16 23 us (bench/results/gpu-models-2026-11-27.txt).
 constexpr double hidden_us = 0.75;
 
+constexpr size_t likeliest = 3;  // candidates of a problem that are measured where other work takes too much
+
 std::string why_not(const Timing& loser, const Timing& chosen) {
   if (chosen.min > same_time * loser.min)
     return fmt::format("{}, {}; of the two only the second begins early, which counts {} µs", spread(loser), spread(chosen),
@@ -67,6 +69,7 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
     const double limit = 10 * estimate(order[0]);
     std::erase_if(order, [&](size_t i) { return estimate(i) > limit; });
   }
+  if (only_likeliest_ && order.size() > likeliest) order.resize(likeliest);
   return order;
 }
 
@@ -326,12 +329,13 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     const auto& c = offer.candidates[i];
     if (i == choice.candidate) continue;
     const Timing* t = timing_of(choice.timings, c);
-    choice.others.push_back({c.tactic, c.config,
-                             t && chosen ? why_not(*t, *chosen)
-                             : choice.out_of_time
-                                 ? fmt::format("estimated at {:.1f} µs: the time for measuring was up", c.estimate_us)
-                                 : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_),
-                             "", t ? t->min : 0});
+    choice.others.push_back(
+        {c.tactic, c.config,
+         t && chosen          ? why_not(*t, *chosen)
+         : choice.out_of_time ? fmt::format("estimated at {:.1f} µs: the time for measuring was up", c.estimate_us)
+         : only_likeliest_    ? fmt::format("estimated at {:.1f} µs: other work took too much time to measure it", c.estimate_us)
+                              : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_),
+         "", t ? t->min : 0});
   }
   return choice;
 }

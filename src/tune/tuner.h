@@ -66,6 +66,10 @@ struct TuningTime {
 /// What was measured beside other work is marked in the cache. A later tuner that finds the cores free measures it again; beyond three
 /// times in its first two seconds only. When its time is up, a tuner takes the fastest of the candidates that it measured, or the one
 /// with the lowest estimate; the cache gets no entry then, so that a later one measures the problem.
+///
+/// Where other work holds a tuner up by more than all of its measurements take alone, and by some seconds beyond, it measures only the
+/// likeliest candidates from then on: a build that has a fifth of the cores does not take five times as long. What those timings
+/// lack a later tuner measures.
 class Tuner {
  public:
   /// `cache` may be Cache::in_memory(). Problems in `pinned` get the candidate that it names, at every level and unmeasured. Where
@@ -181,7 +185,7 @@ class Tuner {
   double time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer);
   Stopwatch watch() const;
   MeasureOptions measure_options(double begin_us) const;
-  void count_measurement(double us);
+  void count_measurement(double us, double held_up_us);
   struct Taken {
     std::vector<Timing> timings;
     bool complete;  // false: the time was up before all were taken
@@ -203,7 +207,9 @@ class Tuner {
   std::optional<std::unordered_set<std::string>> listed_;
   TunerStats stats_;
   TuningTime time_;
-  double spent_s_ = 0;  // of the time limit
+  double spent_s_ = 0;           // of the time limit
+  double held_up_s_ = 0;         // of the seconds spent measuring, those that other work took
+  bool only_likeliest_ = false;  // are measured: it was held up for too long
   struct Verdict {
     bool free;
     std::chrono::steady_clock::time_point until;

@@ -72,10 +72,32 @@ class SharedMemory {
   std::map<int, Tensor> tensors_;
 };
 
+/// How much longer than alone something takes that one thread computes, such as making kernels: what no thread had a core for.
+class HeldUp {
+ public:
+  explicit HeldUp(const Stopwatch& watch) : watch_(watch), begin_(watch.now_us()) {
+    if (watch_.ran) watch_.ran(before_);
+  }
+  double us() const {
+    if (!watch_.ran) return 0;
+    std::vector<int64_t> now;
+    watch_.ran(now);
+    int64_t busiest = 0;
+    for (size_t i = 0; i < now.size(); ++i) busiest = std::max(busiest, now[i] - before_[i]);
+    return std::max(0.0, watch_.now_us() - begin_ - 1e-3 * static_cast<double>(busiest));
+  }
+
+ private:
+  const Stopwatch& watch_;
+  double begin_;
+  std::vector<int64_t> before_;
+};
+
 // Measurements of a candidate beside other work, after which a build measures it again only in its first seconds of measuring: where
 // the cores never stay free, builds stay short, and where they do one day, all is settled by some of them.
 constexpr int most_under_load = 3;
 constexpr double most_anew_s = 2;
+constexpr double most_held_up_s = 2;  // by other work, beyond what all measurements take alone
 
 }  // namespace
 
@@ -90,13 +112,20 @@ MeasureOptions Tuner::measure_options(double begin_us) const {
   return options;
 }
 
-void Tuner::count_measurement(double us) {
+void Tuner::count_measurement(double us, double held_up_us) {
   stats_.seconds += 1e-6 * us;
   spent_s_ += 1e-6 * us;
+  held_up_s_ += 1e-6 * held_up_us;
+  const double alone_s = stats_.seconds - held_up_s_;
+  if (only_likeliest_ || machine_.gpu || held_up_s_ <= alone_s + most_held_up_s) return;
+  only_likeliest_ = true;
+  info("measuring took {:.1f} s instead of {:.1f} beside other work: only the likeliest candidates are measured from now on",
+       stats_.seconds, alone_s);
 }
 
 Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
-  const Stopwatch watch = this->watch();
+  Stopwatch watch = this->watch();
+  if (machine_.gpu) watch.ran = {};  // a thread that waits for a GPU sleeps
   const double begin = watch.now_us();
   const MeasureOptions options = measure_options(begin);
   Measured measured;
@@ -105,6 +134,7 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
     if (clocks_) look = [&] { clocks_->look(); };
     measured = measure_on_gpu(node, offer, which, machine_, options, watch, look);
   } else {
+    const HeldUp preparing(watch);
     Trial trial(node, machine_);
     std::vector<Trial::Runner> runs;
     for (size_t i : which) {
@@ -114,7 +144,9 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
         throw Unfit(e, i, true);
       }
     }
+    const double preparing_us = preparing.us();
     measured = measure(runs, cold_weights(), options, watch);
+    measured.held_up_us += preparing_us;
   }
   std::vector<std::pair<size_t, Timing>> by_order;
   for (size_t i = 0; i < which.size(); ++i) {
@@ -127,7 +159,7 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
   std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
   Taken taken{{}, measured.complete};
   for (auto& [i, t] : by_order) taken.timings.push_back(std::move(t));
-  count_measurement(watch.now_us() - begin);
+  count_measurement(watch.now_us() - begin, measured.held_up_us);
   if (!taken.complete) spent_s_ = std::max(spent_s_, time_.limit_s);
   return taken;
 }
@@ -288,7 +320,7 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   }
   ++stats_.problems;
   ++stats_.measured;
-  count_measurement(watch.now_us() - begin);
+  count_measurement(watch.now_us() - begin, measured.held_up_us);
   if (!measured.complete || entry.timings.size() < ways.size()) {
     spent_s_ = std::max(spent_s_, time_.limit_s);
     return {};

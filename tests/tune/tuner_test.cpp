@@ -254,9 +254,12 @@ TEST(Tuner, takes_what_is_near_only_where_it_would_have_to_measure) {
 }
 
 /// A stopwatch by which every sample was disturbed (`load`), or none; a microsecond passes with each look.
-Stopwatch made_up(const std::shared_ptr<bool>& load, double us_a_look = 1) {
+/// `share`, below 1: that the one thread has a core for.
+Stopwatch made_up(const std::shared_ptr<bool>& load, double us_a_look = 1, double share = 1) {
   Stopwatch w;
-  w.now_us = [us_a_look, now = std::make_shared<double>(0)] { return *now += us_a_look; };
+  const auto now = std::make_shared<double>(0);
+  w.now_us = [us_a_look, now] { return *now += us_a_look; };
+  if (share < 1) w.ran = [now, share](std::vector<int64_t>& ns) { ns.assign(1, static_cast<int64_t>(1e3 * share * *now)); };
   w.interruptions = [load, waited = std::make_shared<int64_t>(0)](bool) {
     return device::cpu::Interruptions{.waited_ns = *load ? *waited += 1'000'000'000 : *waited};
   };
@@ -314,6 +317,45 @@ TEST(Tuner, measures_again_beyond_three_times_only_in_a_builds_first_seconds) {
   };
   for (int i = 0; i < 5; ++i) EXPECT_EQ(build(1, false), 1) << i;
   EXPECT_EQ(build(1e5, true), 0) << "the other problem took more than two seconds";
+}
+
+/// A convolution's real offer.
+struct Convolution {
+  Node node;
+  BoundNode bound;
+  ops::Offer offer;
+  explicit Convolution(int64_t width) {
+    node.op = "Conv";
+    node.name = "conv";
+    node.inputs = {ValueId{0}, ValueId{1}};
+    node.outputs = {ValueId{2}};
+    bound.node = &node;
+    bound.inputs = {{DType::f32, {1, 32, 8, width + 2}}, {DType::f32, {32, 32, 1, 3}}};
+    bound.inputs[1].constant = Tensor::zeros(DType::f32, {32, 32, 1, 3});
+    bound.outputs = {{DType::f32, {1, 32, 8, width}}};
+    bound.inputs[0].layout = bound.outputs[0].layout = ops::Layout::nhwc;
+    offer = ops::offer(bound, ops::this_machine(1));
+  }
+};
+
+TEST(Tuner, held_up_by_other_work_measures_the_likeliest_alone_and_the_rest_another_time) {
+  Convolution first(40), second(48);
+  if (second.offer.candidates.size() < 5) GTEST_SKIP() << "few kernels for this processor";
+  const auto load = std::make_shared<bool>(true);
+  const auto cache = Cache::in_memory();
+  const auto is_left = [](const NotChosen& n) { return n.reason.find("other work took too much time") != std::string::npos; };
+  const auto timed = [&](double us_a_look, double share) {
+    Tuner t(ops::this_machine(1), 3, {}, cache, {},
+            {.watch = made_up(load, us_a_look, share), .cores_are_free = [] { return true; }});
+    const Choice before = t.choose(first.bound, first.offer), c = t.choose(second.bound, second.offer);
+    EXPECT_GT(before.timings.size(), 3u) << "it was not held up before";
+    EXPECT_EQ(t.choose(second.bound, second.offer).timings.size(), c.timings.size()) << "the same problem, the same choice";
+    EXPECT_EQ(std::ranges::any_of(c.others, is_left), c.timings.size() <= 3);
+    return c.timings.size();
+  };
+  EXPECT_EQ(timed(1e5, 0.1), 3u) << "a tenth of the cores";
+  *load = false;
+  EXPECT_GT(timed(1, 1), 3u) << "of a later build, alone";
 }
 
 TEST(Tuner, keeps_its_time_limit_and_leaves_the_rest_to_estimates) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "base/threads.h"
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/gated_product.h"
@@ -110,7 +111,7 @@ void NormedProducts::apply(Segment& s, Context& context, bool may_measure) {
       const std::lock_guard lock(mutex_);
       ops::matmul::NormedWeights& kept = weights_[one.id];
       if (!kept.weights.valid() && kept.faithful) {
-        kept = ops::matmul::normed_weights(w.constant, norm->gamma, norm->beta, norm->centre);
+        kept = ops::matmul::normed_weights(w.constant, norm->gamma, norm->beta, norm->centre, threads::team_threads());
         if (!kept.faithful) kept.weights = kept.added = {};
       }
       both = kept;

@@ -93,6 +93,24 @@ TEST(NormedWeights, of_columns_that_sum_to_nothing) {
   }
 }
 
+TEST(NormedWeights, are_the_same_bits_by_any_number_of_threads) {
+  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{300, 1000}, {1024, 129}, {70, 64}, {5, 3}, {0, 8}}) {
+    for (const DType type : {DType::f16, DType::bf16}) {
+      const Tensor w = random_tensor({k, n}, 1).cast(type), gamma = random_tensor({k}, 2).cast(type),
+                   beta = random_tensor({k}, 3).cast(type);
+      for (const bool centred : {false, true}) {
+        const auto one = ops::matmul::normed_weights(w, gamma, beta, centred, 1);
+        for (const int threads : {2, 5}) {
+          const auto several = ops::matmul::normed_weights(w, gamma, beta, centred, threads);
+          EXPECT_EQ(one.weights.to_doubles(), several.weights.to_doubles()) << k << " x " << n << ", " << threads;
+          EXPECT_EQ(one.added.to_doubles(), several.added.to_doubles());
+          EXPECT_EQ(one.faithful, several.faithful);
+        }
+      }
+    }
+  }
+}
+
 TEST(NormedWeights, are_not_faithful_where_their_type_does_not_hold_them) {
   for (const bool centre : {false, true}) {
     const auto faithful = [&](DType type, double gamma, double most) {

@@ -20,8 +20,9 @@ struct NormedWeights {
   bool faithful = true;
 };
 
-/// w [K, N] of 16-bit floats, its rows times gamma [K] (where valid()). `centre`: less each column's mean, and rounded so that columns
+/// w [K, N] of 16-bit floats, its rows times gamma [K] (where valid()). `centred`: less each column's mean, and rounded so that columns
 /// sum to next to nothing. Then a product by rows less their mean is one by the rows themselves.
-NormedWeights normed_weights(const Tensor& w, const Tensor& gamma, const Tensor& beta, bool centre);
+/// The same bits by any number of threads.
+NormedWeights normed_weights(const Tensor& w, const Tensor& gamma, const Tensor& beta, bool centred, int threads = 1);
 
 }  // namespace smelt::ops::matmul

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "fuse/match/rewrite.h"
-#include "ops/core/expand.h"
-#include "plan/shapes.h"
+#include "plan/fused_parts.h"
+#include "plan/not_compared.h"
 #include "plan/tuning_progress.h"
 
 namespace smelt::plan {
@@ -20,16 +20,21 @@ namespace {
 constexpr double clearly_less = 0.95, clearly_less_estimated = 0.5;
 
 /// A fused operator, and the rewrites without which its definition stays in parts. Those for which there are two lists are compared
-/// with both: without what follows the operator, and in its plainest parts.
+/// with both: without what follows the operator, and in its plainest parts. An operator without a list is compared with its
+/// plainest parts: so each is compared, also one that is new.
 struct WayApart {
   std::string_view op;
   std::vector<std::string> without;
   std::string_view race = "fused or apart: ";  // the cache's name of the comparison, before the problem's
+  double hopeful = 8;                          // most_hopeful() of levels 1 and 2, at most
 };
 const std::vector<WayApart>& ways_apart() {
   static const std::vector<std::string> norms = {"residual_norm", "modulated_norm", "norm_epilogue"};
   static const std::vector<WayApart> ways = {
       {"MatMul", {"matmul_epilogue"}},
+      // Its kernels have the program as a pass of its own, and joined inputs, among their configurations where that may pay (ops/conv).
+      {"Conv", {"conv_epilogue", "concat_conv"}, "fused or apart: ", 1},
+      {"QLinearConv", {"quantized_conv", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}},
       {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}},
       {"Norm", norms},
       {"Norm",
@@ -44,142 +49,33 @@ const std::vector<WayApart>& ways_apart() {
   return ways;
 }
 
+/// The number of the way for operators that have none in ways_apart(): a plan's file names it.
+constexpr size_t plainest = 99;
+
+/// No rewrite but those that tidy.
+const WayApart& plainest_way() {
+  static const WayApart way = [] {
+    WayApart w;
+    for (const fuse::Rewrite& r : fuse::pipeline())
+      if (!r.tidies) w.without.emplace_back(r.name);
+    return w;
+  }();
+  return way;
+}
+
+/// The ways of an operator, by their numbers.
+std::vector<std::pair<size_t, const WayApart*>> ways_of(std::string_view op) {
+  std::vector<std::pair<size_t, const WayApart*>> ways;
+  for (size_t w = 0; w < ways_apart().size(); ++w)
+    if (ways_apart()[w].op == op) ways.emplace_back(w, &ways_apart()[w]);
+  if (ways.empty()) ways.emplace_back(plainest, &plainest_way());
+  return ways;
+}
+
+/// JoinedProducts decides its own.
 bool is_fused(const Step& step) {
-  return step.kind == StepKind::kernel && step.node->domain == smelt_domain && (step.part < 0 || step.of_joined) &&
-         std::ranges::find(ways_apart(), std::string_view(step.node->op), &WayApart::op) != ways_apart().end();
-}
-
-/// Parts that a fused node can run as: their graph, planned for the node's tensors.
-struct Parts {
-  Graph graph;
-  Segment segment;
-};
-
-bool is_image(const ops::BoundTensor& t) { return t.layout == ops::Layout::nhwc; }
-
-/// Nothing where the definition is the node itself or has sizes that only a run knows, or where parts would have to know of layouts.
-std::optional<Parts> parts_of(const Segment& s, const Step& step, std::vector<std::string> without, const Context& context) {
-  Graph around;
-  Node copy = *step.node;
-  copy.sources.clear();
-  bool images = false;
-  const auto enter = [&](const std::vector<TensorIndex>& tensors, std::vector<ValueId>& values) {
-    values.clear();
-    for (TensorIndex t : tensors) {
-      if (t == absent) {
-        values.push_back(ValueId::none);
-        continue;
-      }
-      const BoundValue& v = s.tensor(t);
-      if (!v.strides.empty()) return false;
-      images = images || is_image(v);
-      values.push_back(around.add_value("", v.type, to_sym(v.shape)));
-    }
-    return true;
-  };
-  if (!enter(step.inputs, copy.inputs) || !enter(step.outputs, copy.outputs)) return std::nullopt;
-  const bool pointwise = copy.op == "Pointwise";
-  if (images && !pointwise) return std::nullopt;
-  for (ValueId v : copy.inputs)
-    if (v != ValueId::none) around.add_input(v);
-  const std::string op = copy.op;
-  const NodeId n = around.add_node(std::move(copy));
-  Parts parts;
-  parts.graph = ops::expand(around, n);
-
-  // The inputs that are there, in their order.
-  std::vector<TensorIndex> given;
-  std::ranges::copy_if(step.inputs, std::back_inserter(given), [](TensorIndex t) { return t != absent; });
-  const auto planned = [&](Environment& env, const std::vector<NodeId>& order) {
-    for (size_t i = 0; i < given.size(); ++i) {
-      const BoundValue& t = s.tensor(given[i]);
-      const ValueId v = parts.graph.inputs()[i];
-      env.set(v, t.type, t.shape);
-      env[v].value = t.constant;
-    }
-    return plan_segment(parts.graph, order, env, false);
-  };
-  {
-    const std::vector<NodeId> order = parts.graph.topological();
-    Environment env(parts.graph, order);
-    planned(env, order);
-    if (env.left > 0) return std::nullopt;
-    for (size_t v = 0; v < env.values.size(); ++v)
-      if (env.values[v].known) parts.graph.set_shape(ValueId{static_cast<int32_t>(v)}, to_sym(env.values[v].shape));
-  }
-  fuse::Options options = fuse_options(context.options);
-  std::ranges::copy(without, std::back_inserter(options.skip));
-  options.verify_each = false;
-  fuse::run(parts.graph, options);
-  const std::vector<NodeId> order = parts.graph.topological();
-  Environment env(parts.graph, order);
-  parts.segment = planned(env, order);
-  if (env.left > 0) return std::nullopt;
-
-  const auto kernels = std::ranges::count(parts.segment.steps, StepKind::kernel, &Step::kind);
-  const bool same = kernels == 1 && std::ranges::any_of(parts.segment.steps, [&](const Step& p) {
-                      return p.kind == StepKind::kernel && p.node->op == op && p.node->domain == smelt_domain;
-                    });
-  const bool known = std::ranges::all_of(parts.segment.steps, [](const Step& p) {
-    return p.kind == StepKind::kernel || p.kind == StepKind::view || p.kind == StepKind::concat;
-  });
-  const size_t outputs = static_cast<size_t>(std::ranges::count_if(step.outputs, [](TensorIndex t) { return t != absent; }));
-  if (same || !known || parts.segment.results.size() != outputs) return std::nullopt;
-  if (!images) return parts;
-  // Element by element; what has the image's axes lies as it does.
-  const size_t rank = s.tensor(step.outputs[0]).shape.size();
-  for (size_t t = 0; t < parts.segment.tensors.size(); ++t) {
-    BoundValue& v = parts.segment.tensors[t];
-    const auto input = std::ranges::find(parts.graph.inputs(), v.value);
-    if (input != parts.graph.inputs().end())
-      v.layout = s.tensor(given[static_cast<size_t>(input - parts.graph.inputs().begin())]).layout;
-    else if (!v.constant.valid() && v.shape.size() == rank)
-      v.layout = ops::Layout::nhwc;
-  }
-  if (std::ranges::any_of(parts.segment.steps, [](const Step& p) { return p.kind != StepKind::kernel; })) return std::nullopt;
-  return parts;
-}
-
-/// The steps of the parts instead of the step at `at`.
-void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<const FusedTimes>& times) {
-  const Step fused = s.steps[at];
-  std::map<ValueId, TensorIndex> known;
-  size_t next = 0;
-  for (TensorIndex t : fused.inputs)
-    if (t != absent) known[parts.graph.inputs()[next++]] = t;
-  next = 0;
-  for (TensorIndex t : fused.outputs)
-    if (t != absent) known[parts.graph.outputs()[next++]] = t;
-  std::vector<TensorIndex> tensors;
-  for (const BoundValue& v : parts.segment.tensors) {
-    const auto same = v.value == ValueId::none ? known.end() : known.find(v.value);
-    if (same != known.end()) {
-      tensors.push_back(same->second);
-      continue;
-    }
-    BoundValue own = v;
-    own.value = ValueId::none;
-    own.fixed_layout = false;
-    tensors.push_back(add_tensor(s, std::move(own)));
-  }
-  std::vector<Step> steps;
-  for (const Step& part : parts.segment.steps) {
-    Step step = part;
-    Node node = *part.node;
-    node.sources = fused.node->sources;
-    node.name = fused.node->name;
-    step.node = std::make_shared<const Node>(std::move(node));
-    step.id = fused.id;
-    step.part = std::max(fused.part, 0) + static_cast<int>(steps.size());
-    step.fused = times;
-    for (auto* list : {&step.inputs, &step.outputs})
-      for (TensorIndex& t : *list)
-        if (t != absent) t = tensors[static_cast<size_t>(t)];
-    steps.push_back(std::move(step));
-  }
-  s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
-  s.steps.insert(s.steps.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(steps.begin()),
-                 std::make_move_iterator(steps.end()));
+  return step.kind == StepKind::kernel && step.node->domain == smelt_domain && step.node->op != "Reorder" &&
+         step.node->op != "JoinedMatMul" && (step.part < 0 || step.of_joined);
 }
 
 /// What a plan carries of a node that runs apart: which way, and its name.
@@ -214,7 +110,7 @@ struct Fused {
 
 /// Times one way apart; true where it is clearly better than the fused node. Times of measurements that follow each other drift by
 /// more than many fusions are worth, so that only a race decides.
-bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string_view race, Context& context, bool may_measure) {
+bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayApart& way, Context& context, bool may_measure) {
   tune::Tuner& tuner = context.tuner;
   const auto report = [&](double fused_us, double apart_us, bool measured, bool at_least) {
     if (times.apart_us == 0 || (measured && !times.measured) || (measured == times.measured && apart_us < times.apart_us))
@@ -232,12 +128,15 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string
     estimate += us;
   }
   estimate += copies;
-  const bool hopeful = estimate <= most_hopeful(context.options.tuning_level) * fused.estimate_us;
-  if (!may_measure || !hopeful || fused.estimate_us == never) {
+  const int level = context.options.tuning_level;
+  const double most = level < 3 ? std::min(way.hopeful, most_hopeful(level)) : never;
+  // What runs anyhow is measured anyhow; its estimate may be the one that is off.
+  may_measure = may_measure && fused.estimate_us < never;
+  const double fused_us = may_measure ? tuner.time_us(fused.node, fused.offer) : fused.estimate_us;
+  if (!may_measure || estimate > most * std::max(fused_us, fused.estimate_us)) {
     report(fused.estimate_us, estimate, false, false);
     return estimate < clearly_less_estimated * fused.estimate_us;
   }
-  const double fused_us = tuner.time_us(fused.node, fused.offer);
   std::ranges::stable_sort(problems, std::ranges::greater(), &PartProblem::estimate_us);
   double apart = copies;
   size_t timed = 0;
@@ -249,8 +148,11 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string
   }
   std::vector<tune::Tuner::Way> ways = {{"fused", {{&fused.node, &fused.offer}}}, {"apart", {}}};
   for (const PartProblem& p : problems) ways[1].parts.push_back({&p.node, &p.offer});
-  const std::vector<tune::Timing> raced = tuner.race(std::string(race) + fused.offer.problem, ways);
-  if (raced.empty()) return false;
+  const std::vector<tune::Timing> raced = tuner.race(std::string(way.race) + fused.offer.problem, ways);
+  if (raced.empty()) {  // the time is up
+    report(fused.estimate_us, estimate, false, false);
+    return false;
+  }
   report(raced[0].min, raced[1].min + copies, true, false);
   return raced[1].min + copies < clearly_less * raced[0].min;
 }
@@ -262,10 +164,11 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   tune::Tuner& tuner = context.tuner;
   auto decision = std::make_shared<Decision>();
   if (apart_.carries()) {
-    for (size_t way = 0; way < ways_apart().size(); ++way) {
-      if (!apart_.carried(entry(way, *step.node)).value_or(false)) continue;
+    decision->times = no_times(NotCompared::carried);
+    for (const auto& [number, way] : ways_of(step.node->op)) {
+      if (!apart_.carried(entry(number, *step.node)).value_or(false)) continue;
       decision->times = std::make_shared<const FusedTimes>(FusedTimes{.measured = false, .runs_apart = true});
-      decision->without = ways_apart()[way].without;
+      decision->without = way->without;
     }
     return decision;
   }
@@ -282,15 +185,17 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   }
   FusedTimes times;
   const Fused fused{node, offer, tuner.estimate_us(offer)};
-  for (size_t w = 0; w < ways_apart().size() && !times.runs_apart; ++w) {
-    const WayApart& way = ways_apart()[w];
-    if (way.op != step.node->op) continue;
+  NotCompared why_not = NotCompared::no_parts;
+  for (const auto& [number, way] : ways_of(step.node->op)) {
+    if (times.runs_apart) break;
     try {
-      const std::optional<Parts> parts = parts_of(s, step, way.without, context);
-      if (!parts || !wins(times, *parts, fused, way.race, context, may_measure)) continue;
+      const auto parts = parts_of(s, step, way->without, context);
+      if (const auto* why = std::get_if<NotCompared>(&parts)) why_not = *why;
+      const auto* made = std::get_if<Parts>(&parts);
+      if (!made || !wins(times, *made, fused, *way, context, may_measure)) continue;
       times.runs_apart = true;
-      decision->without = way.without;
-      decision->way = w;
+      decision->without = way->without;
+      decision->way = number;
     } catch (const Error& e) {  // a part has no kernel, or no body for these shapes
       if (e.code() == ExitCode::stopped) throw;
       info("'{}' was not compared with its parts: {}", step.node->name, e.what());
@@ -298,7 +203,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   }
   if (times.runs_apart)
     info("'{}' takes {:.1f} µs fused, {:.1f} µs apart: it runs apart", step.node->name, times.fused_us, times.apart_us);
-  if (times.apart_us > 0) decision->times = std::make_shared<const FusedTimes>(times);
+  decision->times = times.apart_us > 0 ? std::make_shared<const FusedTimes>(times) : no_times(why_not);
   const std::lock_guard lock(mutex_);
   return offer.problem.empty() ? decision : by_problem_.try_emplace(offer.problem, decision).first->second;
 }
@@ -310,6 +215,9 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
                           static_cast<int>(std::ranges::count_if(s.steps, is_fused)));
   int done = 0;
   for (size_t i = 0; i < s.steps.size(); ++i) {
+    if (Step& joined = s.steps[i];
+        joined.kind == StepKind::kernel && joined.node->is("JoinedMatMul", smelt_domain) && !joined.fused)
+      joined.fused = no_times(apart_.carries() ? NotCompared::carried : NotCompared::no_parts);
     if (!is_fused(s.steps[i])) continue;
     ++done;
     std::shared_ptr<const Decision> decision;
@@ -327,7 +235,8 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
     if (!s.steps[i].fused) s.steps[i].fused = decision->times;
     if (!decision->times || !decision->times->runs_apart) continue;
     try {
-      const std::optional<Parts> parts = parts_of(s, s.steps[i], decision->without, context);
+      const auto made = parts_of(s, s.steps[i], decision->without, context);
+      const auto* parts = std::get_if<Parts>(&made);
       if (!parts) continue;
       replace(s, i, *parts, decision->times);
       i += parts->segment.steps.size() - 1;

@@ -16,8 +16,8 @@ namespace smelt::plan {
 /// Which fused nodes run as the operators that they were made of. A node is decided once, for the first shapes that its graph is
 /// planned for: by what the tuner measured, and measures for it; at a level that measures nothing by estimates. Thread-safe.
 ///
-/// Convolutions are left out: their kernels offer the program as a pass of its own, and joined inputs, as configurations of their
-/// own (ops/conv). So are steps over slices and, but for pointwise ones, over channels-last images.
+/// Every fused step is compared, whatever its operator and however its tensors lie, reorders included; one that cannot be says why
+/// (plan/not_compared.h). JoinedProducts decides products of one input.
 class FusedChoices {
  public:
   /// `apart`: where the nodes that run apart are kept, and how, as "0 NAME"; it must outlive this.
@@ -30,7 +30,7 @@ class FusedChoices {
 
  private:
   struct Decision {
-    std::shared_ptr<const FusedTimes> times;  // null where there are no parts to compare with
+    std::shared_ptr<const FusedTimes> times;  // no_times() where there are no parts to compare
     std::vector<std::string> without;         // of one that runs apart: the rewrites that its parts are made without
     size_t way = 0;                           // which of the lists of them
   };

@@ -7,6 +7,7 @@
 #include "ops/core/cost.h"
 #include "ops/core/late_kernel.h"
 #include "plan/buffers.h"
+#include "plan/not_compared.h"
 #include "plan/shapes.h"
 
 namespace smelt::plan {
@@ -41,8 +42,10 @@ void add_sources(const Graph& g, const Node& node, StepInfo& info) {
 /// Convolutions carry what a fused node is compared with among their own configurations: the program as a pass of its own, inputs
 /// joined before (ops/conv).
 std::optional<FusedTimes> times_of_configurations(const Step& step) {
-  if (step.fused) return *step.fused;
-  if (!step.choice || step.node->domain != smelt_domain) return std::nullopt;
+  const bool has_times = step.fused && why_not(step.fused) == NotCompared::no;
+  const std::optional<FusedTimes> compared = has_times ? std::optional(*step.fused) : std::nullopt;
+  if (compared && (compared->measured || compared->runs_apart)) return compared;
+  if (!step.choice || step.node->domain != smelt_domain) return compared;
   const auto is_apart = [](const tune::Timing& t) { return t.config.ends_with("program apart") || t.config.ends_with("joined"); };
   FusedTimes times;
   for (const tune::Timing& t : step.choice->timings) {
@@ -50,7 +53,7 @@ std::optional<FusedTimes> times_of_configurations(const Step& step) {
     if (t.runs() && (least == 0 || t.median < least)) least = t.median;
     if (t.tactic == step.tactic && t.config == step.config) times.runs_apart = is_apart(t);
   }
-  return times.fused_us > 0 && times.apart_us > 0 ? std::optional(times) : std::nullopt;
+  return times.fused_us > 0 && times.apart_us > 0 ? std::optional(times) : compared;
 }
 
 /// Bodies are planned like graphs; a run chooses kernels for the rest where there are any.
@@ -74,6 +77,8 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
       add_sources(g, *step.node, info);
     }
     info.fused = times_of_configurations(step);
+    if (const NotCompared why = why_not(step.fused); !info.fused && why != NotCompared::no)
+      info.others.push_back({"its parts", "", std::string(text(why)), "not_compared"});
     info.part = step.part;
     switch (step.kernel ? StepKind::kernel : step.kind) {
       case StepKind::kernel:

@@ -8,6 +8,7 @@
 
 #include "run/execution.h"
 #include "support/graphs.h"
+#include "support/random.h"
 #include "tune/cache.h"
 
 namespace smelt::run {
@@ -148,6 +149,63 @@ TEST_F(FusedChoices, are_kept_for_other_shapes) {
     execution.run();
     EXPECT_TRUE(std::ranges::any_of(execution.steps(), [](const StepInfo& s) { return s.part >= 0; }));
     expect_same(execution.outputs()[0], ops::evaluate(g, *inputs)[0], 1e-5);
+  }
+}
+
+/// Two convolutions of 8-bit integers behind each other, whose scales come from their images, and a joint of pointwise nodes.
+Graph dynamic_convolutions() {
+  Builder b;
+  const SymShape image = to_sym({1, 32, 12, 12});
+  ValueId x = b.input("x", image);
+  for (int i = 0; i < 2; ++i) {
+    const std::string n = std::to_string(i);
+    const ValueId q = b.g.add_value("q" + n, DType::u8, image), scale = b.g.add_value("scale" + n, DType::f32, SymShape{}),
+                  zero = b.g.add_value("zero" + n, DType::u8, SymShape{});
+    b.g.add_node({.op = "DynamicQuantizeLinear", .name = "quantize" + n, .inputs = {x}, .outputs = {q, scale, zero}});
+    const ValueId w = b.constant("w" + n, random_tensor(DType::u8, {32, 32, 3, 3}, 11 + static_cast<uint32_t>(i), 0, 7));
+    const ValueId three = b.constant("three" + n, Tensor::scalar(3.0F).cast(DType::u8));
+    const ValueId sum =
+        b.node("conv" + n, "ConvInteger", {q, w, zero, three}, image, DType::i32, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    const ValueId real = b.node("real" + n, "Cast", {sum}, image, DType::f32, {{"to", int64_t{1}}});
+    const ValueId both = b.node("both" + n, "Mul", {scale, b.constant("ws" + n, Tensor::scalar(0.02F))}, SymShape{});
+    const ValueId scaled = b.node("scaled" + n, "Mul", {real, both}, image);
+    const ValueId biased = b.node("biased" + n, "Add", {scaled, b.constant("b" + n, random_tensor({1, 32, 1, 1}, 5))}, image);
+    x = b.node("active" + n, "Relu", {biased}, image);
+  }
+  b.output(x);
+  return std::move(b.g);
+}
+
+TEST_F(FusedChoices, compare_convolutions_in_8_bits_whose_images_lie_channels_last) {
+  const Graph g = dynamic_convolutions();
+  const std::vector<Tensor> inputs{random_tensor({1, 32, 12, 12}, 7)};
+  time(g, inputs, 1e6, 1);
+  const auto plan = Plan::build(clone(g), options());
+  std::set<std::string> apart;
+  for (const StepInfo& s : steps_of(plan, inputs))
+    if (s.part >= 0) apart.insert(s.op);
+  EXPECT_TRUE(apart.contains("ConvInteger"));
+  expect_same(results_of(plan, inputs)[0], ops::evaluate(g, inputs)[0], 1e-4);
+}
+
+TEST_F(FusedChoices, have_times_or_a_reason_also_where_nothing_is_measured) {
+  for (const Graph& g : {chain(), dynamic_convolutions()}) {
+    std::vector<Tensor> inputs;
+    for (const ValueId v : g.inputs()) {
+      Shape shape;
+      for (const Dim& d : *g.value(v).shape) shape.push_back(d.value);
+      inputs.push_back(random_tensor(shape, 7));
+    }
+    Options o = options();
+    o.tuning_level = 0;
+    size_t fused = 0;
+    for (const StepInfo& s : steps_of(Plan::build(clone(g), o), inputs)) {
+      if (!s.op.starts_with(smelt_domain) || s.op.ends_with("Reorder")) continue;
+      ++fused;
+      EXPECT_TRUE(s.fused || std::ranges::any_of(s.others, [](const TacticNote& n) { return n.code == "not_compared"; }))
+          << s.problem;
+    }
+    EXPECT_GE(fused, 2u);
   }
 }
 

@@ -104,8 +104,12 @@ class FloatTapsConv final : public Kernel {
     if (const Tensor b = bias(r.node, r.at); b.valid()) bias_ = b.cast(DType::f32);
     const Tensor& w = r.weight().constant;
     const auto make = [&] { return packed(w, r.problem.transposed); };
-    packed_ = r.node.weights ? r.node.weights->packed(
-                                   w, Key("taps").field(Shape{f_.group}).flag(" turned", r.problem.transposed).text(), make)
+    packed_ = r.node.weights ? r.node.weights->packed(w,
+                                                      Key("taps")
+                                                          .field(Shape{f_.group, f_.outputs, f_.group_channels(), f_.taps()})
+                                                          .flag(" turned", r.problem.transposed)
+                                                          .text(),
+                                                      make)
                              : make();
   }
 

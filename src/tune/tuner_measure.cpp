@@ -83,7 +83,7 @@ class HeldUp {
     std::vector<int64_t> now;
     watch_.ran(now);
     int64_t busiest = 0;
-    for (size_t i = 0; i < now.size(); ++i) busiest = std::max(busiest, now[i] - before_[i]);
+    for (size_t i = 0; i < std::min(now.size(), before_.size()); ++i) busiest = std::max(busiest, now[i] - before_[i]);
     return std::max(0.0, watch_.now_us() - begin_ - 1e-3 * static_cast<double>(busiest));
   }
 

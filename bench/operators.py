@@ -66,7 +66,9 @@ def batch(seconds):
         start = clock()
         session.run(None, feeds)
         times.append(clock() - start)
-    return float(np.median(times) if clock is time.perf_counter else min(times)) * 1e6
+    if clock is time.perf_counter:
+        return float(np.median(times)) * 1e6
+    return min([t for t in times if t > 0] or [1e-9]) * 1e6  # a virtual machine's clock of the process may stand still
 print(json.dumps("ready"), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)

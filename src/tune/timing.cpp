@@ -20,6 +20,7 @@ constexpr size_t fewest_samples = 3;                          // that say someth
 constexpr double most_of_alone = 1, most_of_close = 1.6, most_of_alone_untold = 1.5, most_of_close_untold = 2.25;
 constexpr double close_race = 1.2;
 constexpr double least_working = 0.8;   // of what threads have a core for: the rest is waiting for each other
+constexpr double least_told = 0.25;     // of what threads did not wait, by their clocks: the rest waits for each other
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
@@ -124,8 +125,11 @@ class Race {
     const device::cpu::Interruptions taken = watch_.interruptions(false) - before;
     const bool quiet = gathered_first && t.all_here && !device::cpu::disturbed(taken, elapsed, watch_.counts_waiting);
     const double waited_us = static_cast<double>(taken.waited_ns) * 1e-3 / times;
-    // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone.
-    const double us = quiet ? t.us : std::min(t.us, t.busiest_us);
+    // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone. A virtual machine's
+    // clocks of threads stand still while they make up for stolen time: what was neither waited nor had a core for counts, too.
+    const double each_waited_us = waited_us / std::max<double>(1, static_cast<double>(had_core_.size()));
+    const double told_us = std::max({t.busiest_us, t.us - waited_us, least_told * (t.us - each_waited_us)});
+    const double us = quiet ? t.us : std::min(t.us, told_us);
     r.fastest = std::min(r.fastest, us);
     r.at_least = std::min(r.at_least, std::min(us, std::max(t.us - waited_us, least_working * t.mean_us)));
     beside_others_ |= !quiet;

@@ -26,6 +26,7 @@ class World {
   std::function<double(double at_us, double us)> away;  // microseconds that a run beginning then loses to others
   bool tells_waiting = true;                            // the kernel counts what is lost as waiting, and what is not
   int threads = 1;                                      // each of which loses that, and computes all the time but for it
+  std::function<bool(double at_us)> stands_still;       // the clock of what threads had a core for
   bool tells_stolen = false;                            // /proc/stat counts it as stolen, by ticks of 10 ms
 
   double before_us = 0;  // what comes before every run takes; 0: nothing does
@@ -62,7 +63,7 @@ class World {
             const double us = kernels[i] / (speed ? speed(now) : 1), more = away ? away(now, us) : 0;
             now += us + more;
             lost += more;
-            ran += us;
+            if (!stands_still || !stands_still(begin)) ran += us;
             ++runs[i];
           }
           return (now - begin) / times;
@@ -256,6 +257,16 @@ TEST(Measure, a_run_beside_other_work_counts_as_what_it_had_a_core_for) {
       const double fastest = *std::ranges::min_element(m.samples[i].us);
       EXPECT_NEAR(fastest, w.kernels[i], 0.01 * w.kernels[i]) << i;
     }
+  }
+}
+
+TEST(Measure, a_clock_that_stands_still_makes_no_run_fast) {
+  for (const int threads : {1, 2}) {
+    World w{.kernels = {100, 300}, .away = [](double, double) { return 200.0; }, .threads = threads};
+    w.stands_still = [](double at_us) { return std::fmod(at_us, 7000) < 3500; };
+    const Measured m = w.measure({});
+    const double least = threads == 1 ? 1 : 0.24;  // threads that waited at once say less of how long
+    for (size_t i = 0; i < 2; ++i) EXPECT_GE(*std::ranges::min_element(m.samples[i].us), least * w.kernels[i] - 0.01) << threads;
   }
 }
 

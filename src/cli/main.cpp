@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/busy.h"
 #include "cli/common.h"
 #include "profile/guesses.h"
@@ -96,7 +97,7 @@ int main(int argc, char** argv) {
       const BusyLine busy;
       const int code = action();
       if (std::fflush(stdout) != 0) fail("standard output: cannot write: {}", std::strerror(errno));
-      if (const std::string guessed = profile::extents_text(profile::last_guesses()); !guessed.empty()) note(guessed);
+      if (const std::string guessed = profile::extents_text(profile::last_guesses()); !guessed.empty()) warn("{}", guessed);
       return code;
     } catch (const Error& e) {
       complain("smelt {}: {}\n", sub->get_name(), e.what());

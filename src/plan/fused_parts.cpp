@@ -134,6 +134,7 @@ bool lay_out(Parts& parts, const Segment& s, const Step& step, const tune::Tuner
 
 std::variant<Parts, NotCompared> parts_of(const Segment& s, const Step& step, const std::vector<std::string>& without,
                                           const Context& context) {
+  if (step.node->op == "BlockMatMul") return NotCompared::weights_as_floats;  // eight times their memory, to be thrown away
   Graph around;
   Node copy = *step.node;
   copy.sources.clear();

@@ -10,7 +10,7 @@
 
 namespace smelt::plan {
 
-enum class NotCompared : uint8_t { no, one_operator, sizes_in_a_run, no_parts, carried, count };
+enum class NotCompared : uint8_t { no, one_operator, sizes_in_a_run, no_parts, weights_as_floats, carried, count };
 
 /// Nothing for `no`.
 constexpr std::string_view text(NotCompared why) {
@@ -19,6 +19,7 @@ constexpr std::string_view text(NotCompared why) {
       "the step stands for one operator",
       "only a run knows the sizes of its parts",
       "a part has no kernel for these tensors",
+      "its parts hold the weights in blocks as floats",
       "decided when the plan was written",
   };
   return all[static_cast<size_t>(why)];

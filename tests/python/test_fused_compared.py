@@ -7,7 +7,8 @@ import pytest
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "bench"))
-REASONS = {"the step stands for one operator", "only a run knows the sizes of its parts", "a part has no kernel for these tensors"}
+REASONS = {"the step stands for one operator", "only a run knows the sizes of its parts", "a part has no kernel for these tensors",
+           "its parts hold the weights in blocks as floats"}
 # Those of examples/models whose plans are made in seconds, and the forms in 8 bits of bench/int8_models.py.
 GRAPHS = ["bert_base.dyn.fp16", "crnn.fp16", "crnn.fp32", "detector.fp32", "llama_gpt.dyn.bf16", "llama_gpt.fp32",
           "llama_gpt.op14.fp32", "mobilenet_v3_large.fp16", "mobilenet_v3_large.op13.bn.fp32", "r3d_18.fp16", "resnet50.op11.bn.fp32",

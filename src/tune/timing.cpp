@@ -20,7 +20,8 @@ constexpr size_t fewest_samples = 3;                          // that say someth
 constexpr double most_of_alone = 1, most_of_close = 1.6, most_of_alone_untold = 1.5, most_of_close_untold = 2.25;
 constexpr double close_race = 1.2;
 constexpr double least_working = 0.8;   // of what threads have a core for: the rest is waiting for each other
-constexpr double least_told = 0.25;     // of what threads did not wait, by their clocks: the rest waits for each other
+constexpr double least_told = 0.25;     // of what a run took: a sample that counts for nothing would win
+constexpr double least_known = 0.8;     // of the calling thread's time, where it did not sleep, or its clock stood still
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
@@ -84,6 +85,8 @@ class Race {
   struct Timed {
     double us = 0;
     double busiest_us = INFINITY, mean_us = 0;  // that the threads had a core for: the busiest of them, and all in the mean
+    double caller_waited_us = 0;                // for a core
+    double clock_stood_us = 0;                  // that the calling thread neither had a core nor waited, though it did not sleep
     bool all_here = true;                       // all threads had their cores when each began
   };
   Timed timed(size_t candidate, int times) {
@@ -93,9 +96,16 @@ class Race {
     had_core_.clear();
     const auto run = [&](int count) {
       if (reads) watch_.ran(ran_before_);
-      t.us += time_(candidate, count) * count / times;
+      const device::cpu::CallerTime before = reads ? watch_.caller() : device::cpu::CallerTime{};
+      const double us = time_(candidate, count) * count / times;
+      t.us += us;
       if (!reads) return;
+      const device::cpu::CallerTime after = watch_.caller();
       watch_.ran(ran_);
+      const double waited_us = static_cast<double>(after.waited_ns - before.waited_ns) * 1e-3 / times;
+      t.caller_waited_us += std::min(us, waited_us);
+      if (after.slept == before.slept)
+        t.clock_stood_us += std::max(0.0, us - waited_us - static_cast<double>(after.ran_ns - before.ran_ns) * 1e-3 / times);
       had_core_.resize(ran_.size(), 0);
       for (size_t i = 0; i < ran_.size(); ++i) had_core_[i] += static_cast<double>(ran_[i] - ran_before_[i]) * 1e-3 / times;
     };
@@ -125,10 +135,10 @@ class Race {
     const device::cpu::Interruptions taken = watch_.interruptions(false) - before;
     const bool quiet = gathered_first && t.all_here && !device::cpu::disturbed(taken, elapsed, watch_.counts_waiting);
     const double waited_us = static_cast<double>(taken.waited_ns) * 1e-3 / times;
-    // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone. A virtual machine's
-    // clocks of threads stand still while they make up for stolen time: what was neither waited nor had a core for counts, too.
-    const double each_waited_us = waited_us / std::max<double>(1, static_cast<double>(had_core_.size()));
-    const double told_us = std::max({t.busiest_us, t.us - waited_us, least_told * (t.us - each_waited_us)});
+    // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone. Not so by clocks that
+    // stand still, as a virtual machine's do while it makes up for stolen time: then all counts for which the caller had a core.
+    double told_us = std::max({t.busiest_us, t.us - waited_us, least_told * t.us});
+    if (t.clock_stood_us > (1 - least_known) * t.us) told_us = std::max(told_us, t.us - t.caller_waited_us);
     const double us = quiet ? t.us : std::min(t.us, told_us);
     r.fastest = std::min(r.fastest, us);
     r.at_least = std::min(r.at_least, std::min(us, std::max(t.us - waited_us, least_working * t.mean_us)));
@@ -287,6 +297,7 @@ Stopwatch machine_stopwatch() {
     return fully ? meter->full() : meter->brief();
   };
   watch.ran = [meter](std::vector<int64_t>& ns) { meter->ran(ns); };
+  watch.caller = [meter] { return meter->caller(); };
   watch.gather = [] { return device::cpu::gather_team(0.2); };
   watch.counts_waiting = meter->counts_waiting();
   return watch;

@@ -109,6 +109,31 @@ TEST(Load, is_noticed_where_more_threads_spin_than_there_are_cores) {
   EXPECT_FALSE(free);
 }
 
+TEST(Load, accounts_for_the_calling_thread) {
+  LoadMeter meter;
+  if (!meter.counts_waiting()) GTEST_SKIP() << "no threads are listed";
+  using Clock = std::chrono::steady_clock;
+  const auto ns_since = [](Clock::time_point t) { return std::chrono::duration<double, std::nano>(Clock::now() - t).count(); };
+  // A hypervisor that steals makes some spans look shorter, none longer.
+  double most = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto outer = Clock::now();
+    const CallerTime before = meter.caller();
+    const auto inner = Clock::now();
+    double least_ns = 0;
+    while (least_ns < 1e6) least_ns = ns_since(inner);
+    const CallerTime after = meter.caller();
+    EXPECT_EQ(after.slept, before.slept);
+    const auto account = static_cast<double>(after.ran_ns - before.ran_ns + after.waited_ns - before.waited_ns);
+    EXPECT_LE(account, 1.05 * ns_since(outer) + 2e4);
+    most = std::max(most, account / least_ns);
+  }
+  EXPECT_GE(most, 0.95);
+  const int64_t slept = meter.caller().slept;
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+  EXPECT_GT(meter.caller().slept, slept);
+}
+
 TEST(Load, tells_how_long_each_thread_had_a_core) {
   LoadMeter meter;
   if (!meter.counts_waiting()) GTEST_SKIP() << "no threads are listed";

@@ -18,7 +18,11 @@ Stopwatch made_up(const std::shared_ptr<bool>& load, double us_a_look = 1, doubl
   Stopwatch w;
   const auto now = std::make_shared<double>(0);
   w.now_us = [us_a_look, now] { return *now += us_a_look; };
-  if (share < 1) w.ran = [now, share](std::vector<int64_t>& ns) { ns.assign(1, static_cast<int64_t>(1e3 * share * *now)); };
+  const auto ran_ns = [now, share] { return static_cast<int64_t>(1e3 * share * *now); };
+  if (share < 1) {
+    w.ran = [ran_ns](std::vector<int64_t>& ns) { ns.assign(1, ran_ns()); };
+    w.caller = [now, ran_ns] { return device::cpu::CallerTime{ran_ns(), static_cast<int64_t>(1e3 * *now) - ran_ns()}; };
+  }
   w.interruptions = [load, waited = std::make_shared<int64_t>(0)](bool) {
     return device::cpu::Interruptions{.waited_ns = *load ? *waited += 1'000'000'000 : *waited};
   };

@@ -54,6 +54,21 @@ clockid_t clock_of(const std::string& thread) {
   return static_cast<clockid_t>(~static_cast<unsigned>(number) << 3) | of_a_thread | on_cores;
 }
 
+int64_t thread_time_ns(clockid_t clock) {
+  timespec t{};
+  return clock_gettime(clock, &t) == 0 ? t.tv_sec * 1'000'000'000 + t.tv_nsec : 0;
+}
+
+int64_t waited_ns(int schedstat) {
+  char text[96];  // "ran_ns waited_ns slices"
+  const ssize_t n = pread(schedstat, text, sizeof text, 0);
+  const char* const end = text + std::max<ssize_t>(n, 0);
+  const char* const second = std::find(text, const_cast<char*>(end), ' ');
+  int64_t waited = 0;
+  if (second != end) std::from_chars(second + 1, end, waited);
+  return waited;
+}
+
 /// "throttled_usec" of version 2, "throttled_time" (ns) of version 1.
 int64_t throttled_ns(const fs::path& file) {
   std::ifstream in(file);
@@ -105,24 +120,23 @@ Interruptions LoadMeter::brief() const {
   Interruptions i;
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0) i.preempted = usage.ru_nivcsw;
-  for (const Thread& t : threads_) {
-    char text[96];  // "ran_ns waited_ns slices"
-    const ssize_t n = pread(t.schedstat, text, sizeof text, 0);
-    const char* const end = text + std::max<ssize_t>(n, 0);
-    const char* const second = std::find(text, const_cast<char*>(end), ' ');
-    int64_t waited = 0;
-    if (second != end) std::from_chars(second + 1, end, waited);
-    i.waited_ns += waited;
-  }
+  for (const Thread& t : threads_) i.waited_ns += waited_ns(t.schedstat);
   return i;
+}
+
+CallerTime LoadMeter::caller() const {
+  const std::string self = std::to_string(gettid());
+  CallerTime c{.ran_ns = thread_time_ns(CLOCK_THREAD_CPUTIME_ID)};
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) == 0) c.slept = usage.ru_nvcsw;
+  if (const auto t = std::ranges::find(threads_, self, &Thread::number); t != threads_.end())
+    c.waited_ns = waited_ns(t->schedstat);
+  return c;
 }
 
 void LoadMeter::ran(std::vector<int64_t>& ns) const {
   ns.assign(threads_.size(), 0);
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    timespec t{};
-    if (clock_gettime(threads_[i].clock, &t) == 0) ns[i] = t.tv_sec * 1'000'000'000 + t.tv_nsec;
-  }
+  for (size_t i = 0; i < threads_.size(); ++i) ns[i] = thread_time_ns(threads_[i].clock);
 }
 
 Interruptions LoadMeter::full() const {

@@ -19,6 +19,14 @@ struct Interruptions {
   Interruptions operator-(const Interruptions& before) const;
 };
 
+/// Totals of one thread. What is neither of the two it slept; where it never did, its clock stood still for as long: a virtual
+/// machine holds back the clocks of threads while it makes up for stolen time.
+struct CallerTime {
+  int64_t ran_ns = 0;     // it had a core
+  int64_t waited_ns = 0;  // it was ready to run and had none
+  int64_t slept = 0;      // times that it gave its core back (voluntary context switches)
+};
+
 /// Reads them of this process, or of files that a test wrote. Not thread-safe.
 class LoadMeter {
  public:
@@ -35,6 +43,8 @@ class LoadMeter {
   Interruptions full() const;
   /// Nanoseconds that each of those threads had a core so far, to this moment; a call of the kernel for each.
   void ran(std::vector<int64_t>& ns) const;
+  /// How the calling thread, one that find_threads() saw, spent its time so far. Some 2 µs.
+  CallerTime caller() const;
   /// False where the kernel does not count how long threads wait.
   bool counts_waiting() const { return !threads_.empty(); }
 

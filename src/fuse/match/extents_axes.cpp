@@ -63,7 +63,7 @@ const Analysis::Rule Analysis::rules[] = {
     {"Squeeze", "", &Analysis::squeeze}, {"Concat", "", &Analysis::concat},
     {"Split", "", &Analysis::split},     {"Slice", "", &Analysis::slice},
     {"Gather", "", &Analysis::gather},   {"GatherElements", "", &Analysis::gather_elements},
-    {"Range", "", &Analysis::range},
+    {"Range", "", &Analysis::range},     {"ConstantOfShape", "", &Analysis::filled},
 };
 
 Extent Analysis::derived(ValueId v, int axis) {
@@ -206,6 +206,11 @@ Extent Analysis::gather(const Asked& a) {
 }
 
 Extent Analysis::gather_elements(const Asked& a) { return a.rank == rank(g_, a.n.in(1)) ? one(a.n.in(1), a.axis) : a.unknown; }
+
+Extent Analysis::filled(const Asked& a) {
+  const auto target = values(a.n.in(0));
+  return target && static_cast<int>(target->size()) == a.rank ? (*target)[static_cast<size_t>(a.axis)] : a.unknown;
+}
 
 Extent Analysis::range(const Asked& a) {
   const auto end = values(a.n.in(1));

@@ -16,6 +16,14 @@ TEST(Extents, follow_shape_arithmetic_through_a_reshape) {
   EXPECT_EQ(*extents(b.g, y), (Extents{symbol("batch"), symbol("seq"), Extent::of(4), Extent::of(3)}));
 }
 
+TEST(Extents, follow_shape_arithmetic_into_a_filled_tensor) {
+  Builder b;
+  ValueId x = b.input("x", {Dim("atoms"), 3});
+  ValueId atoms = b.node("atoms", "Shape", {x}, {1}, DType::i64, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+  ValueId target = b.node("target", "Concat", {atoms, b.ints({128})}, {2}, DType::i64, {{"axis", int64_t{0}}});
+  EXPECT_EQ(*extents(b.g, b.node("y", "ConstantOfShape", {target}, {Dim(), Dim()})), (Extents{symbol("atoms"), Extent::of(128)}));
+}
+
 TEST(Extents, infer_the_remaining_extent_of_a_reshape) {
   Builder b;
   ValueId x = b.input("x", {Dim("batch"), 6, 4});

@@ -1,12 +1,16 @@
 #include "expr/cpu.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "base/error.h"
 #include "base/number.h"
+#include "expr/byte_tables.h"
 #include "expr/cpu/chains.h"
+#include "expr/simd/look_up.h"
 #include "smelt/tensor.h"
 
 namespace smelt::expr {
@@ -45,6 +49,14 @@ const ChainTable& chain_table(simd::Isa isa) {
   return isa == simd::Isa::avx2 ? avx2::chain_table() : base::chain_table();
 }
 
+/// Through the table of 256 bytes that b is.
+template <LookUp look_up> void look_up_block(void* out, const void* a, const void* b, const void*, int64_t n) {
+  look_up(static_cast<uint8_t*>(out), static_cast<const uint8_t*>(a), n, static_cast<const uint8_t*>(b));
+}
+void best_look_up_block(void* out, const void* a, const void* b, const void*, int64_t n) {
+  avx2::best_look_up()(static_cast<uint8_t*>(out), static_cast<const uint8_t*>(a), n, static_cast<const uint8_t*>(b));
+}
+
 }  // namespace
 
 GatherFn gather_of(int bytes) { return block_table(simd::widest()).gather[std::bit_width(static_cast<unsigned>(bytes)) - 1]; }
@@ -57,8 +69,10 @@ class Evaluator::Compiler {
   Compiler(Evaluator& e, const Program& p, simd::Isa isa) : e_(e), p_(p), table_(block_table(isa)), isa_(isa) {}
 
   void run(int64_t loop_length) {
+    tables_ = byte_tables(p_, isa_);
     find_live();
     chains_ = find_chains(p_, live_, chain_table(isa_));
+    for (const auto& [r, table] : tables_) chains_.erase(r);
     within_.assign(p_.code().size(), false);
     for (const auto& [root, chain] : chains_)
       for (Ref r : chain.inside) within_[static_cast<size_t>(r)] = true;
@@ -93,9 +107,14 @@ class Evaluator::Compiler {
     live_.assign(p_.code().size(), false);
     for (Ref r : p_.outputs()) live_[static_cast<size_t>(r)] = true;
     for (size_t i = p_.code().size(); i-- > 0;)
-      if (live_[i])
+      if (!live_[i]) {
+        continue;
+      } else if (const auto table = tables_.find(static_cast<Ref>(i)); table != tables_.end()) {
+        live_[static_cast<size_t>(table->second.from)] = true;
+      } else {
         for (Ref a : p_.code()[i].args)
           if (a >= 0) live_[static_cast<size_t>(a)] = true;
+      }
   }
 
   const Instruction& at(Ref r) const { return p_.code()[static_cast<size_t>(r)]; }
@@ -140,7 +159,11 @@ class Evaluator::Compiler {
     const Instruction& c = p_.code()[static_cast<size_t>(r)];
     auto arg = [&](int k) { return c.args[k] < 0 ? -1 : value_of_[static_cast<size_t>(c.args[k])]; };
     int32_t& value = value_of_[static_cast<size_t>(r)];
-    if (const auto chain = chains_.find(r); chain != chains_.end()) {
+    if (const auto table = tables_.find(r); table != tables_.end()) {
+      bytes_.emplace_back(new_value(DType::u8), &table->second.bytes);
+      value = emit(isa_ == simd::Isa::base ? look_up_block<base::look_up> : best_look_up_block, c.type,
+                   value_of_[static_cast<size_t>(table->second.from)], bytes_.back().first);
+    } else if (const auto chain = chains_.find(r); chain != chains_.end()) {
       value = emit_chain(chain->second, c.type);
     } else if (c.fn == Fn::constant) {
       value = new_value(c.type);
@@ -175,6 +198,7 @@ class Evaluator::Compiler {
     }
     for (auto& [v, number] : constants_) values_[static_cast<size_t>(v)].slot = slots++;
     for (auto& [v, numbers] : numbers_) values_[static_cast<size_t>(v)].slot = slots++;
+    for (auto& [v, bytes] : bytes_) values_[static_cast<size_t>(v)].slot = slots++;
     e_.first_block_ = slots;
 
     for (size_t s = 0; s < e_.steps_.size(); ++s)
@@ -241,6 +265,10 @@ class Evaluator::Compiler {
       std::memcpy(e_.constants_.data() + offset, &numbers, sizeof numbers);
       e_.constant_slots_.push_back({values_[static_cast<size_t>(v)].slot, offset});
     }
+    for (const auto& [v, bytes] : bytes_) {
+      e_.constant_slots_.push_back({values_[static_cast<size_t>(v)].slot, static_cast<int64_t>(e_.constants_.size())});
+      e_.constants_.insert(e_.constants_.end(), bytes->begin(), bytes->end());
+    }
   }
 
   Evaluator& e_;
@@ -248,11 +276,13 @@ class Evaluator::Compiler {
   const BlockTable& table_;
   simd::Isa isa_;
   std::vector<bool> live_, within_;  // within a chain
-  std::map<Ref, Chain> chains_;      // by their last instruction
-  std::vector<int32_t> value_of_;    // of each instruction; -1 for a dead one
+  std::map<Ref, ByteTable> tables_;
+  std::map<Ref, Chain> chains_;    // by their last instruction
+  std::vector<int32_t> value_of_;  // of each instruction; -1 for a dead one
   std::vector<ValueInfo> values_;
   std::vector<std::pair<int32_t, double>> constants_;  // value, number
   std::vector<std::pair<int32_t, ChainNumbers>> numbers_;
+  std::vector<std::pair<int32_t, const std::array<uint8_t, 256>*>> bytes_;  // of tables
 };
 
 Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) {

@@ -1,7 +1,6 @@
-// Programs over quantized tensors: what quantizes, what dequantizes, and what is a table of 256 entries.
+// Programs over quantized tensors: what quantizes, and what dequantizes.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "expr/program.h"
@@ -28,9 +27,5 @@ struct DequantizeStep {
   float scale = 1;
 };
 std::optional<DequantizeStep> as_dequantize_step(const expr::Program& p, expr::Ref r);
-
-/// What instruction `to` is for each of the 256 bytes that `from` can be; nothing when `to` depends on anything else, or one of
-/// them has not 8 bits.
-std::optional<std::array<uint8_t, 256>> table_between(const expr::Program& p, expr::Ref from, expr::Ref to);
 
 }  // namespace smelt::ops::integer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "expr/byte_tables.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/program.h"
 #include "ops/cpu/short_lines.h"
@@ -39,7 +40,7 @@ class RequantizePass::Matcher {
     if (product(out) || sum(out)) return true;
     for (Ref r = out - 1; r > 0; --r) {
       if (!is_byte(p_.type(r)) || !(product(r) || sum(r))) continue;
-      const auto table = table_between(p_, r, out);
+      const auto table = expr::table_between(p_, r, out);
       if (!table) return false;
       pass_.table_ = *table;
       pass_.row_.table = pass_.table_.data();

@@ -7,6 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "expr/byte_tables.h"
+#include "expr/simd/look_up.h"
+
 namespace smelt::ops::integer {
 namespace {
 
@@ -14,17 +17,6 @@ using expr::Fn;
 using expr::Instruction;
 using expr::Program;
 using expr::Ref;
-
-/// Whether the evaluator's loops take less than a table: those over bytes take a tenth of a look-up each, but not where a byte is
-/// divided, multiplied by itself or widened.
-bool has_fast_loops(const Program& p) {
-  constexpr int most = 6;
-  for (const Instruction& i : p.code()) {
-    if (bits(i.type) > 8) return false;
-    if (i.fn == Fn::div || i.fn == Fn::mod || i.fn == Fn::fmod || i.fn == Fn::pow) return false;
-  }
-  return p.operations() <= most;
-}
 
 /// What `r` dequantizes, an input; nothing where it does not, or where its numbers may be above 2^9 or products leave the range of
 /// normal floats.
@@ -92,7 +84,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   const Ref out = p.outputs()[0];
   RowProgram m;
   if (p.input_count() == 1) {
-    if (const auto table = out == 0 || has_fast_loops(p) ? std::nullopt : table_between(p, 0, out)) {
+    if (const auto table = out == 0 || expr::has_fast_loops(p) ? std::nullopt : expr::table_between(p, 0, out)) {
       m.table_ = *table;
       return m;
     }
@@ -121,8 +113,6 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
     m.input_ = static_cast<size_t>(first.index), m.second_ = static_cast<size_t>(second.index);
     m.table_ = table_of(p, *a, m.row_), m.second_table_ = table_of(p, *b, m.row_);
     m.is_same_ = is_identity(m.table_), m.second_is_same_ = is_identity(m.second_table_);
-    // Look-ups without permutations take 0.25 ns each, the evaluator 0.4 an element.
-    if (!avx2::wide_look_up() && !m.is_same_ && !m.second_is_same_) return std::nullopt;
     return m;
   }
   if (at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
@@ -144,8 +134,7 @@ bool RowProgram::is_sure(int64_t n) const {
 
 void RowProgram::select(int64_t n, std::span<const expr::Operand> inputs, uint8_t* to) const {
   constexpr int64_t block = 1024;
-  static const auto permute = avx2::wide_look_up();
-  const auto look_up = permute ? permute : avx2::integer_rows().look_up;
+  const auto look_up = avx2::best_look_up();
   uint8_t first[block], second[block];
   const auto find = [&](const expr::Operand& from, const std::array<uint8_t, 256>& table, bool is_same, int64_t at, int64_t count,
                         uint8_t* own) -> const uint8_t* {
@@ -179,14 +168,13 @@ void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* out
     const auto row = [&](size_t i) { return CombinedRow{static_cast<const uint8_t*>(inputs[i].data), inputs[i].stride == 0}; };
     const auto combine = simd::widest() == simd::Isa::avx512 ? avx512::combine : avx2::combine;
     const CombinedRow a = row(input_), b = row(second_);
-    // Of one number and all bytes there are 256 results; to look them up takes a fraction, where there are permutations.
+    // Of one number and all bytes there are 256 results; to look them up takes a fraction.
     constexpr int64_t least = 1024;
-    static const auto permute = avx2::wide_look_up();
-    if (permute && n >= least && a.repeats != b.repeats) {
+    if (n >= least && a.repeats != b.repeats) {
       uint8_t all[256], table[256];
       std::iota(std::begin(all), std::end(all), uint8_t{0});
       combine(combination_, a.repeats ? a : CombinedRow{all, false}, b.repeats ? b : CombinedRow{all, false}, 256, table);
-      return permute(bytes, a.repeats ? b.bytes : a.bytes, n, table);
+      return avx2::best_look_up()(bytes, a.repeats ? b.bytes : a.bytes, n, table);
     }
     Combination c = combination_;
     c.is_sure = is_sure(n);

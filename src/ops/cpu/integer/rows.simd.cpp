@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "expr/simd/look_up.h"
 #include "ops/cpu/integer/simd/bytes.h"
 #include "ops/cpu/integer/simd/quantize.h"
 #include "ops/cpu/integer/simd/rows.h"
@@ -153,24 +154,6 @@ inline __attribute__((always_inline)) void requantize_row(const Requantization& 
     store16(last, eight(i, load_sums(sums + i, starts ? first : nullptr), from));
     std::memcpy(to + i, last, static_cast<size_t>(n - i));
   }
-}
-
-void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    uint64_t in, out = 0;
-    std::memcpy(&in, from + i, 8);
-#pragma GCC unroll 8
-    for (int b = 0; b < 64; b += 8) out |= static_cast<uint64_t>(table[in >> b & 255]) << b;
-    std::memcpy(to + i, &out, 8);
-  }
-  for (; i < n; ++i) to[i] = table[from[i]];
-}
-
-/// By permutations, where the processor has them.
-auto best_look_up() {
-  static const auto wide = wide_look_up();
-  return wide ? wide : look_up;
 }
 
 /// The guess's numbers stay in registers from row to row: rows of depthwise windows and of narrow layers are short.

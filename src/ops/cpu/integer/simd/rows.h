@@ -80,8 +80,5 @@ namespace smelt::avx2 {
 void depthwise_from(const ops::integer::DepthwisePixels& p, int64_t first);
 /// RowFunctions::depthwise with AVX-512, of 32 channels at a time; null where the CPU has none.
 void (*wide_depthwise())(const ops::integer::DepthwisePixels& p);
-/// RowFunctions::look_up by permutations of bytes; null where the processor has none of 64 bytes.
-void (*wide_look_up())(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table);
-
 const ops::integer::RowFunctions& integer_rows();
 }  // namespace smelt::avx2

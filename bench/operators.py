@@ -25,6 +25,7 @@ import sys
 import numpy as np
 import onnx
 import operator_cases
+import operator_cases_chains
 import operator_cases_models
 import operator_cases_moving
 import operator_cases_products
@@ -36,7 +37,8 @@ import operator_cases_wide
 import shared
 from user_models import error
 
-FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
+FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_chains.FAMILIES,
+                                     *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
                                      *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES,
                                      *operator_cases_shapes.FAMILIES,
                                      *operator_cases_types.FAMILIES)}

@@ -10,14 +10,14 @@ namespace {
 
 class PointwiseKernel final : public Kernel, public TakesAnyBooleans {
  public:
-  PointwiseKernel(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, std::vector<size_t> present,
-                  int threads)
-      : sweep_(p, shape, strides, threads),
-        present_(std::move(present)),
-        single_(p.outputs().size() == 1),
+  PointwiseKernel(const PointwiseProblem& p, std::vector<InputTables> tables, int threads)
+      : sweep_(p.program, p.shape, p.strides, threads, std::move(tables)),
+        present_(p.present),
+        single_(p.program.outputs().size() == 1),
         inputs_(present_.size()) {}
   int64_t workspace() const override { return sweep_.workspace(); }
   bool in_place(size_t) const override { return single_; }
+  bool reads(size_t i) const override { return std::ranges::find(present_, i) != present_.end(); }
   bool takes_any_boolean(size_t i) const override {
     const auto at = std::ranges::find(present_, i);
     return at != present_.end() && sweep_.takes_any_boolean(static_cast<size_t>(at - present_.begin()));
@@ -37,9 +37,14 @@ class PointwiseKernel final : public Kernel, public TakesAnyBooleans {
 }  // namespace
 
 void offer_pointwise_cpu(const PointwiseProblem& p, const Machine& machine, Offer& offer) {
-  const double estimate = Sweep(p.program, p.shape, p.strides, machine.threads).estimate_us();
-  offer.candidates.push_back({"cpu", "", estimate, [p, threads = machine.threads] {
-                                return std::make_unique<PointwiseKernel>(p.program, p.shape, p.strides, p.present, threads);
+  const auto tables = ChannelTables::match(p);
+  const PointwiseProblem& rest = tables ? tables->rest() : p;
+  std::vector<Shape> strides = rest.strides;
+  if (tables) strides.resize(rest.present.size() + p.program.outputs().size());
+  const double estimate = Sweep(rest.program, rest.shape, strides, machine.threads).estimate_us();
+  offer.candidates.push_back({"cpu", "", estimate, [p, tables, threads = machine.threads] {
+                                return tables ? std::make_unique<PointwiseKernel>(tables->rest(), tables->make(), threads)
+                                              : std::make_unique<PointwiseKernel>(p, std::vector<InputTables>{}, threads);
                               }});
 }
 

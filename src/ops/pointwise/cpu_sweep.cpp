@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "expr/simd/look_up.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
@@ -16,6 +17,8 @@ namespace {
 // Below, a call of the evaluator costs more than gathering its operands, of which it takes bytes many times as fast as f32; operands
 // that repeat are gathered once.
 constexpr int64_t short_run = 48, short_run_bytes = 192, short_repeated_run = 256;
+constexpr int64_t looked_up_at_once = 1024;
+constexpr size_t most_tables = 8;       // of inputs
 constexpr int64_t most_repeated = 512;  // elements of such an operand: half a block
 int width(DType t) { return std::max(bits(t) / 8, 1); }
 
@@ -63,10 +66,16 @@ std::optional<Refusal> Sweep::rejects(const expr::Program& p, const Shape& shape
   return std::nullopt;
 }
 
-Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads)
-    : inputs_(static_cast<size_t>(p.input_count())), count_(elements(shape)), threads_(threads) {
+Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads,
+             std::vector<InputTables> tables)
+    : inputs_(static_cast<size_t>(p.input_count())),
+      count_(elements(shape)),
+      tables_(std::move(tables)),
+      only_looks_up_(!tables_.empty() && p.code().size() == 1),
+      threads_(threads) {
   for (size_t i = 0; i < inputs_; ++i) bytes_.push_back(width(p.type(static_cast<expr::Ref>(i))));
   for (expr::Ref r : p.outputs()) bytes_.push_back(width(p.type(r)));
+  bytes_.resize(bytes_.size() + tables_.size(), 1);
 
   Views views = merged(shape, strides, inputs_);
   extents_ = std::move(views.extents);
@@ -75,17 +84,19 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   const Shape dense = smelt::strides(extents_);
   rows_ = integer::RowProgram::match(p);
   const bool repeats = rows_ && rows_->takes_repeated(), tiny = extents_.size() > 1 && extents_.back() < 8;
-  for (size_t i = 0; i < inputs_ && !repeats; ++i)
-    if (tiny || strides_[i].back() != 1) rows_.reset();
-  any_booleans_ = rows_ ? std::vector<bool>(inputs_, false) : reads_any_booleans(p);
-  bool all_repeat = true;
+  bool all_repeat = true, scattered = tiny, one_for_all = false;
   for (size_t i = 0; i < inputs_; ++i) {
     periods_.push_back(period(extents_, strides_[i]));
     all_repeat &= periods_[i] == count_ || (periods_[i] > 0 && periods_[i] <= most_repeated);
+    scattered |= strides_[i].back() != 1;
+    one_for_all |= periods_[i] == 1;
   }
+  const bool can_gather = extents_.size() > 1 && strides_[inputs_] == dense && tables_.empty();
+  const bool gathers_rows = rows_ && !repeats && scattered && can_gather && !one_for_all;
+  if (!repeats && scattered && !gathers_rows) rows_.reset();
+  any_booleans_ = rows_ ? std::vector<bool>(inputs_, false) : reads_any_booleans(p);
   const int64_t fewest = std::max<int64_t>(short_run, short_run_bytes / *std::ranges::max_element(bytes_));
-  gathers_ = (!rows_ || repeats) && extents_.size() > 1 && extents_.back() < (all_repeat ? short_repeated_run : fewest) &&
-             strides_[inputs_] == dense;
+  gathers_ = gathers_rows || ((!rows_ || repeats) && can_gather && extents_.back() < (all_repeat ? short_repeated_run : fewest));
   for (size_t i = 0; i < inputs_ && repeats && !gathers_; ++i)
     if (strides_[i].back() != 0 && strides_[i].back() != 1) rows_.reset();
   evaluator_.emplace(p, simd::widest(), gathers_ ? count_ : extents_.back());
@@ -98,11 +109,13 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape
   block_ = evaluator().block() / longest * longest;
   const int loops = rows_ ? 1 : evaluator().loops();
   threads_ = useful_threads(threads, count_ * (1 + loops) / 4);
-  // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it.
-  const int64_t tables = aligned(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
+  // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it, or what came out of tables.
+  const int64_t pointers =
+      aligned(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
   int64_t gathered = 0;
   for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(block_ * bytes_[i]);
-  thread_scratch_ = tables + gathered + aligned(evaluator().scratch());
+  const int64_t looked_up = static_cast<int64_t>(tables_.size()) * looked_up_at_once;
+  thread_scratch_ = pointers + gathered + looked_up + aligned(evaluator().scratch());
 }
 
 void Sweep::run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const {
@@ -147,14 +160,46 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
         const size_t k = inputs_ + o;
         results[o] = static_cast<char*>(outputs[o]) + (offsets[k] + from * strides_[k][inner]) * bytes_[k];
       }
-      if (rows_)
-        rows_->run(n, {operands, inputs_}, results[0]);
+      if (tables_.empty())
+        compute(n, operands, {results, outputs.size()}, own);
       else
-        evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
+        look_up(n, operands, {results, outputs.size()}, offsets + inputs_ + outputs.size(), own);
       begin += n;
       from = 0;
       for (size_t k = 0; inner > 0 && k < strides_.size(); ++k) offsets[k] += strides_[k][inner - 1];
     }
+  }
+}
+
+void Sweep::compute(int64_t n, const expr::Operand* operands, std::span<void* const> results, char* own) const {
+  if (rows_)
+    rows_->run(n, {operands, inputs_}, results[0]);
+  else
+    evaluator().run_prepared(n, {operands, inputs_}, results, own);
+}
+
+/// n elements of a run, some at a time through their tables first. `at`: which table each of them is.
+void Sweep::look_up(int64_t n, expr::Operand* operands, std::span<void*> results, const int64_t* at, char* own) const {
+  constexpr int64_t table_bytes = 256;
+  const expr::LookUp through = simd::best() == simd::Isa::avx2 ? avx2::best_look_up() : base::look_up;
+  const auto table = [&](size_t t) { return tables_[t].bytes->data() + at[t] * table_bytes; };
+  const auto bytes = [&](size_t t) { return static_cast<const uint8_t*>(operands[tables_[t].input].data); };
+  if (only_looks_up_) return through(static_cast<uint8_t*>(results[0]), bytes(0), n, table(0));
+  for (int64_t begin = 0; begin < n; begin += looked_up_at_once) {
+    const int64_t count = std::min(looked_up_at_once, n - begin);
+    char* to = own;
+    const uint8_t* from[most_tables];
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      to -= looked_up_at_once;
+      from[t] = bytes(t);
+      through(reinterpret_cast<uint8_t*>(to), from[t], count, table(t));
+      operands[tables_[t].input].data = to;
+    }
+    compute(count, operands, results, own);
+    for (size_t t = 0; t < tables_.size(); ++t) operands[tables_[t].input].data = from[t];
+    for (size_t i = 0; i < inputs_; ++i)
+      operands[i].data = static_cast<const char*>(operands[i].data) + count * operands[i].stride * bytes_[i];
+    for (size_t o = 0; o < results.size(); ++o) results[o] = static_cast<char*>(results[o]) + count * bytes_[inputs_ + o];
   }
 }
 
@@ -201,10 +246,7 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
       }
     }
     for (size_t o = 0; o < outputs.size(); ++o) results[o] = static_cast<char*>(outputs[o]) + begin * bytes_[inputs_ + o];
-    if (rows_)
-      rows_->run(n, {operands, inputs_}, results[0]);
-    else
-      evaluator().run_prepared(n, {operands, inputs_}, {results, outputs.size()}, own);
+    compute(n, operands, {results, outputs.size()}, own);
   }
 }
 

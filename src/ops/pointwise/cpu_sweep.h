@@ -8,6 +8,7 @@
 #include "base/value_of.h"
 #include "expr/cpu.h"
 #include "ops/cpu/integer/row_program.h"
+#include "ops/pointwise/channel_tables.h"
 #include "smelt/shape.h"
 
 namespace smelt::ops {
@@ -17,8 +18,10 @@ namespace smelt::ops {
 class Sweep {
  public:
   /// `strides[k]`: elements from one index to the next along each axis of `shape`, inputs first, then outputs; 0 where an
-  /// operand repeats. The outputs must be equally strided and have no stride of 0 but along axes of 1.
-  Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads);
+  /// operand repeats. The outputs must be equally strided and have no stride of 0 but along axes of 1. Behind the outputs' strides those of
+  /// `tables` (ChannelTables), which are the same along a run.
+  Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads,
+        std::vector<InputTables> tables = {});
 
   /// Why not: nothing when these outputs can be written.
   static std::optional<Refusal> rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides);
@@ -36,12 +39,14 @@ class Sweep {
                 char* scratch) const;
   void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
                     char* scratch) const;
+  void compute(int64_t n, const expr::Operand* operands, std::span<void* const> results, char* own) const;
+  void look_up(int64_t n, expr::Operand* operands, std::span<void*> results, const int64_t* at, char* own) const;
   void locate(int64_t run, int64_t* offsets) const;
   void gather_block(size_t input, const void* data, int64_t begin, int64_t count, char* to) const;
 
-  Shape extents_;               // merged; the last is a run's length
-  std::vector<Shape> strides_;  // inputs, then outputs
-  std::vector<int> bytes_;
+  Shape extents_;                   // merged; the last is a run's length
+  std::vector<Shape> strides_;      // inputs, then outputs, then tables
+  std::vector<int> bytes_;          // of an element of each
   std::vector<bool> any_booleans_;  // by input
   size_t inputs_ = 0;
   int64_t count_ = 0;
@@ -49,6 +54,8 @@ class Sweep {
   std::vector<int64_t> periods_;  // gathered runs: how many elements of an input repeat; count_: it lies as the output does;
                                   // 0: each block is gathered
   int64_t block_ = 0;             // of a gathered run
+  std::vector<InputTables> tables_;
+  bool only_looks_up_ = false;               // an element is what comes out of the one table
   std::optional<integer::RowProgram> rows_;  // does a run in one loop, instead of the evaluator
   std::optional<expr::Evaluator> evaluator_;
   int64_t thread_scratch_ = 0;

@@ -22,6 +22,7 @@ Result<PointwiseProblem> problem_of(const BoundNode& b) {
   for (size_t i = 0; i < pointwise_inputs(b).size(); ++i) {
     if (b.inputs[i].type == DType::undefined) continue;
     p.present.push_back(i);
+    p.constants.push_back(all_plain(b) ? b.inputs[i].constant : Tensor());
     add(b.inputs[i], broadcast_strides(b.inputs[i], p.shape.size()));
   }
   for (const BoundTensor& t : b.outputs) {

@@ -6,6 +6,7 @@
 
 #include "expr/program.h"
 #include "ops/core/tactic.h"
+#include "smelt/tensor.h"
 
 namespace smelt::ops {
 
@@ -16,6 +17,7 @@ struct PointwiseProblem {
   std::vector<int64_t> alignments;  // of each view's first element, bytes
   std::vector<size_t> present;      // the node's inputs that the program reads, in order
   bool fused_multiply_add = true;   // false: each product is rounded before it is added to
+  std::vector<Tensor> constants;    // of each input in `present`, valid where it is known before the run; empty: none is
 };
 
 /// The CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.

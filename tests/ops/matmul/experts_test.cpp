@@ -102,8 +102,22 @@ TEST(Experts, of_bits_are_read_as_the_model_stored_them) {
           }
   Trial rows = of_bits("silu", {5, 3, 100, 60, 2}, 8, 0, false);  // one scale for rows of any length
   EXPECT_THAT(check(rows, 5e-5), ElementsAre("cpu"));
+  Trial narrow = of_bits("silu", {30, 3, 300, 53, 2}, 8, 0, false);
+  EXPECT_THAT(check(narrow, 5e-5, 2), ElementsAre("cpu"));
   Trial odd = of_bits("silu", {5, 3, 96, 48, 2}, 4, 24, false);
   EXPECT_THAT(check(odd, 0), IsEmpty()) << "blocks of 24 are left to the reference";
+}
+
+/// Experts with a few tokens and with many, whose weights are widened first, in one run.
+TEST(Experts, of_bits_with_many_tokens_agree_with_those_of_few) {
+  for (const int64_t bits : {2, 4, 8})
+    for (const int64_t block : {0, 64})
+      for (const bool zeros : {false, true})
+        for (const char* activation : {"gelu", "swiglu"})
+          for (const Experts& e : {Experts{40, 7, 320, 192, 1}, Experts{23, 2, 64, 64, 2}}) {
+            Trial t = of_bits(activation, e, bits, block, zeros);
+            EXPECT_THAT(check(t, 1e-4, 1 + static_cast<int>(block > 0)), ElementsAre("cpu")) << bits << ' ' << block;
+          }
 }
 
 }  // namespace

@@ -33,9 +33,17 @@ struct DirectPlan {
         slice(plane * f.stride[1] * f.stride[2]),
         channel(f.padded[0] * slice),
         channels(std::clamp<int64_t>(most_widened / channel, 1, f.group_channels())) {
-    const auto blocks = [](int64_t places) { return divide_up(places, integer_taps_block); };
-    joins = lines > 1 && blocks(places(lines, f)) < lines * blocks(f.out[2]);
+    // Of a result and a chunk: its blocks line by line, or of all lines at once and each line copied from there.
+    const auto folded_ns = [&](int64_t count) {
+      return static_cast<double>(count) * (block_ns() * static_cast<double>(divide_up(channels * f.taps(), 2)) + store_ns);
+    };
+    const double copied_ns = static_cast<double>(lines) * (line_ns + pixel_ns * static_cast<double>(f.out[2]));
+    joins = lines > 1 && folded_ns(blocks(places(lines, f))) + copied_ns < folded_ns(lines * blocks(f.out[2]));
   }
+  // Of a core: a block of places by a pair of taps, and its sums stored; a line copied, and each of its pixels.
+  static double block_ns() { return simd::widest() == simd::Isa::avx512 ? 0.8 : 1.6; }
+  static constexpr double store_ns = 1.5, line_ns = 6, pixel_ns = 0.1;
+  static int64_t blocks(int64_t places) { return divide_up(places, integer_taps_block); }
   /// Lines whose pixels, and whose sums of all outputs, stay in the core's cache.
   int64_t most_lines(const IntegerForm& f) const {
     constexpr int64_t most_elements = 1 << 16;
@@ -44,9 +52,8 @@ struct DirectPlan {
   int64_t places(int64_t some_lines, const IntegerForm& f) const { return (some_lines - 1) * pitch + f.out[2]; }
   /// Pairs of taps times blocks of places times results, of all.
   double work(const IntegerForm& f) const {
-    const int64_t line_blocks = divide_up(f.out[2], integer_taps_block), joined = divide_up(places(lines, f), integer_taps_block);
-    const int64_t blocks = chunks * (joins ? joined : lines * line_blocks);
-    return static_cast<double>(f.batch * f.outputs * f.out[0] * blocks) * static_cast<double>(divide_up(f.depth(), 2));
+    const int64_t of_chunks = chunks * (joins ? blocks(places(lines, f)) : lines * blocks(f.out[2]));
+    return static_cast<double>(f.batch * f.outputs * f.out[0] * of_chunks) * static_cast<double>(divide_up(f.depth(), 2));
   }
 
   int threads;
@@ -230,10 +237,10 @@ class DirectIntegerConv final : public Kernel {
 /// Of a core: a block of 32 places by a pair of taps, an element widened and a result.
 double direct_us(const IntegerForm& f, int threads) {
   const DirectPlan plan(f, threads);
-  const double block_ns = simd::widest() == simd::Isa::avx512 ? 0.8 : 1.6, widen_ns = f.stride[2] == 1 ? 0.2 : 1;
+  const double widen_ns = f.stride[2] == 1 ? 0.2 : 1;
   const auto widened = static_cast<double>(f.batch * f.channels * f.padded[0] * f.padded[1] * f.padded[2]);
   const auto results = static_cast<double>(f.batch * f.outputs * f.plane());
-  return 2 + 1e-3 * (plan.work(f) * block_ns + widened * widen_ns + results * 0.2) / plan.threads;
+  return 2 + 1e-3 * (plan.work(f) * DirectPlan::block_ns() + widened * widen_ns + results * 0.2) / plan.threads;
 }
 
 }  // namespace

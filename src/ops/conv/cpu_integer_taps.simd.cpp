@@ -36,6 +36,7 @@ struct Pixels {
 #endif
 };
 
+/// store_some: the first n, added to what lies there or not; nothing behind them is read or written.
 struct Sums {
 #if defined(__AVX512BW__)
   __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
@@ -45,10 +46,22 @@ struct Sums {
     low = _mm512_add_epi32(low, _mm512_madd_epi16(p.low, w));
     high = _mm512_add_epi32(high, _mm512_madd_epi16(p.high, w));
   }
+  SMELT_INLINE __m512i first() const { return _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), high); }
+  SMELT_INLINE __m512i second() const {
+    return _mm512_permutex2var_epi64(low, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), high);
+  }
   SMELT_INLINE void store(int32_t* to) const {
-    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, first, high));
-    _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi64(low, second, high));
+    _mm512_storeu_si512(to, first());
+    _mm512_storeu_si512(to + 16, second());
+  }
+  SMELT_INLINE void store_some(int32_t* to, int64_t n, bool adds) const {
+    put(to, first(), n, adds);
+    if (n > 16) put(to + 16, second(), n - 16, adds);
+  }
+  static SMELT_INLINE void put(int32_t* to, __m512i v, int64_t n, bool adds) {
+    const __mmask16 lanes = n >= 16 ? __mmask16{0xffff} : static_cast<__mmask16>((1u << n) - 1);
+    if (adds) v = _mm512_add_epi32(v, _mm512_maskz_loadu_epi32(lanes, to));
+    _mm512_mask_storeu_epi32(to, lanes, v);
   }
 #elif defined(__AVX2__)
   __m256i low = _mm256_setzero_si256(), high = _mm256_setzero_si256();
@@ -58,9 +71,20 @@ struct Sums {
     low = _mm256_add_epi32(low, _mm256_madd_epi16(p.low, w));
     high = _mm256_add_epi32(high, _mm256_madd_epi16(p.high, w));
   }
+  SMELT_INLINE __m256i first() const { return _mm256_permute2x128_si256(low, high, 0x20); }
+  SMELT_INLINE __m256i second() const { return _mm256_permute2x128_si256(low, high, 0x31); }
   SMELT_INLINE void store(int32_t* to) const {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute2x128_si256(low, high, 0x20));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_permute2x128_si256(low, high, 0x31));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), first());
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), second());
+  }
+  SMELT_INLINE void store_some(int32_t* to, int64_t n, bool adds) const {
+    put(to, first(), n, adds);
+    if (n > 8) put(to + 8, second(), n - 8, adds);
+  }
+  static SMELT_INLINE void put(int32_t* to, __m256i v, int64_t n, bool adds) {
+    const __m256i lanes = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    if (adds) v = _mm256_add_epi32(v, _mm256_maskload_epi32(to, lanes));
+    _mm256_maskstore_epi32(to, lanes, v);
   }
 #else
   __m128i low = _mm_setzero_si128(), high = _mm_setzero_si128();
@@ -74,16 +98,17 @@ struct Sums {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), low);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4), high);
   }
+  SMELT_INLINE void store_some(int32_t* to, int64_t n, bool adds) const {
+    int32_t all[8];
+    store(all);
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = static_cast<int32_t>((adds ? static_cast<uint32_t>(to[i]) : 0) + static_cast<uint32_t>(all[i]));
+  }
 #endif
 };
 
 constexpr int64_t block = Pixels::block;
 static_assert(ops::integer_taps_block % block == 0);
-
-void store_some(const int32_t* sums, bool adds, int64_t n, int32_t* to) {
-  for (int64_t i = 0; i < n; ++i)
-    to[i] = static_cast<int32_t>((adds ? static_cast<uint32_t>(to[i]) : 0) + static_cast<uint32_t>(sums[i]));
-}
 
 /// All places of `results` results from the m-th on: what the taps read is loaded once for these.
 template <int results> void fold_results(const ops::TapSums& s, int64_t m) {
@@ -110,11 +135,8 @@ template <int results> void fold_results(const ops::TapSums& s, int64_t m) {
       for (int r = 0; r < results; ++r) sums[r].store(to[r] + o);
       continue;
     }
-    int32_t some[block];
-    for (int r = 0; r < results; ++r) {
-      sums[r].store(some);
-      store_some(some, s.adds, s.places - o < block ? s.places - o : block, to[r] + o);
-    }
+    const int64_t some = s.places - o < block ? s.places - o : block;
+    for (int r = 0; r < results; ++r) sums[r].store_some(to[r] + o, some, s.adds);
   }
 }
 

@@ -1,4 +1,6 @@
 // Convolutions as products with columns: of f64, and ConvInteger by computed weights, against their references.
+#include <random>
+
 #include "ops/one_node.h"
 #include "ops/tactic_check.h"
 
@@ -144,6 +146,26 @@ TEST(IntegerConv, agrees_where_groups_are_small) {
           expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {c.w[0]}, 4)}, c.attributes, constant, 0);
         }
       }
+  }
+}
+
+/// Lines that end within a block, are stored one by one or all at once, and windows of one row.
+TEST(IntegerConv, agrees_over_drawn_lines_and_windows) {
+  std::mt19937 draw(17);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(draw() % static_cast<uint32_t>(high - low + 1));
+  };
+  for (int i = 0; i < 60; ++i) {
+    const int64_t kh = i % 3 == 2 ? pick(2, 3) : 1, kw = pick(1, 5), group = i % 5 == 4 ? 2 : 1, channels = pick(1, 4);
+    const Case c = {{pick(1, 3), group * channels, kh + pick(0, 4), kw + pick(0, 139)},
+                    {group * pick(1, 9), channels, kh, kw},
+                    {{"group", group},
+                     {"pads", Ints{pick(0, 1), pick(0, 2), pick(0, 1), pick(0, 2)}},
+                     {"strides", Ints{pick(1, 2), pick(1, 3)}}}};
+    const DType a = pick(0, 1) ? DType::u8 : DType::i8, b = pick(0, 1) ? DType::u8 : DType::i8;
+    SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(a)) + std::string(name(b)));
+    const Tensor x = any_bytes(a, c.x, 1), w = any_bytes(b, c.w, 2);
+    expect_agreement("ConvInteger", {x, w, any_bytes(a, {}, 3), any_bytes(b, {}, 4)}, c.attributes, pick(0, 1) == 1, 0);
   }
 }
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t cache_line = 64;
 constexpr int64_t working_set = 24 << 10;  // bytes of all blocks together: three quarters of a 32 KiB L1 cache
 constexpr int64_t shortest_block = 128, longest_block = 1024;
+constexpr int64_t longest_of_narrow = 4096;  // bytes: where all types are narrow a call of a loop takes longer than 1024 elements
 
 int width(DType t) { return bits(t) / 8 ? bits(t) / 8 : 1; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
@@ -241,8 +242,9 @@ class Evaluator::Compiler {
     int widest = 1;
     for (const ValueInfo& v : values_) widest = std::max(widest, width(v.type));
     const int64_t fitting = working_set / (widest * std::max(e_.slots_, 1)) / cache_line * cache_line;
-    e_.block_ = std::min(std::clamp(fitting, shortest_block, longest_block),
-                         round_up(std::clamp<int64_t>(loop_length, 1, longest_block), cache_line));
+    const int64_t longest = std::max(longest_block, longest_of_narrow / widest);
+    e_.block_ = std::min(std::clamp(fitting, shortest_block, longest),
+                         round_up(std::clamp<int64_t>(loop_length, 1, longest), cache_line));
     e_.slot_bytes_ = static_cast<int32_t>(e_.block_ * widest);
     const int64_t blocks = p_.input_count() + e_.slots_ - e_.first_block_;
     e_.scratch_ = round_up(e_.slots_ * static_cast<int64_t>(sizeof(void*)), cache_line) + blocks * e_.slot_bytes_;

@@ -1,4 +1,4 @@
-// The blocked CPU evaluator. It compiles a Program into a list of loops over blocks of up to 1024 elements, so that a
+// The blocked CPU evaluator. It compiles a Program into a list of loops over blocks of up to 1024 elements or 4 KB, so that a
 // block stays in the L1 cache between one loop and the next. Every loop is vectorised for the CPU's instruction set
 // (expr/simd/isa.h).
 #pragma once

@@ -265,5 +265,57 @@ TEST(Blocks, sums_and_products_of_quantized_numbers_are_one_loop_with_the_bits_o
         }
 }
 
+/// Rows of one element repeated, copied and strided, for every width, length and count that registers treat apart.
+template <class T> void check_gather(const BlockTable& table, int width) {
+  std::vector<T> from(400), to(4000);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i * 7 + 1);
+  for (int64_t n = 0; n <= 34; ++n)
+    for (const int64_t rows : {0, 1, 2, 3, 7, 15, 16, 17, 33, 64, 100})
+      for (const auto& [stride, row_stride] : {std::pair<int64_t, int64_t>{0, 1}, {0, 3}, {1, 2}, {1, 0}, {2, 1}}) {
+        if (rows * row_stride + n * stride > 390) continue;
+        std::ranges::fill(to, T(0));
+        table.gather[width](to.data(), from.data(), stride, n, row_stride, rows);
+        for (int64_t i = 0; i < rows * n + 40 && i < 4000; ++i) {
+          const T want = i < rows * n ? from[static_cast<size_t>(i / n * row_stride + i % n * stride)] : T(0);
+          ASSERT_EQ(to[static_cast<size_t>(i)], want)
+              << n << " a row, " << rows << " rows, strides " << stride << ", " << row_stride;
+        }
+      }
+}
+
+TEST(Blocks, every_instruction_set_gathers_rows) {
+  for (const simd::Isa isa : instruction_sets()) {
+    const BlockTable& table = isa == simd::Isa::base   ? base::block_table()
+                              : isa == simd::Isa::avx2 ? avx2::block_table()
+                                                       : avx512::block_table();
+    check_gather<uint8_t>(table, 0);
+    check_gather<uint16_t>(table, 1);
+    check_gather<uint32_t>(table, 2);
+    check_gather<uint64_t>(table, 3);
+  }
+}
+
+// A cast from bool takes every byte but 0 for true, a cast to bool gives 0 or 1; registers of them and what is left behind.
+TEST(Blocks, bytes_and_bools_are_cast_at_every_length) {
+  std::vector<uint8_t> bytes(1000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 5 ? i * 37 : 0);
+  for (const simd::Isa isa : instruction_sets())
+    for (const auto& [from, to] : {std::pair{DType::boolean, DType::u8},
+                                   {DType::boolean, DType::i8},
+                                   {DType::u8, DType::boolean},
+                                   {DType::i8, DType::boolean}}) {
+      const Evaluator e(conversion(from, to), isa);
+      std::vector<uint64_t> scratch(static_cast<size_t>(e.scratch()) / 8 + 8);
+      for (const int64_t n : {1, 15, 31, 32, 33, 127, 128, 129, 200, 1000}) {
+        std::vector<uint8_t> y(static_cast<size_t>(n) + 8, 9);
+        void* out = y.data();
+        const Operand in{bytes.data(), 1};
+        e.run(n, {&in, 1}, {&out, 1}, scratch.data());
+        for (size_t i = 0; i < y.size(); ++i)
+          ASSERT_EQ(y[i], i >= static_cast<size_t>(n) ? 9 : bytes[i] != 0) << name(from) << " to " << name(to) << ", " << n;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace smelt::expr

@@ -169,18 +169,34 @@ template <class From, class To> void cast_stored(const Stored<From>* a, Stored<T
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(a[i]);
 }
 
+/// 1 for every byte but 0.
+void truths(const uint8_t* a, uint8_t* o, int64_t n) {
+  int64_t i = 0;
+#ifdef __AVX2__
+  constexpr int64_t bytes = 32;
+  const auto put = [&](int64_t at) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + at));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + at), _mm256_min_epu8(v, _mm256_set1_epi8(1)));
+  };
+  for (; i + 4 * bytes <= n; i += 4 * bytes) put(i), put(i + bytes), put(i + 2 * bytes), put(i + 3 * bytes);
+  for (; i + bytes <= n; i += bytes) put(i);
+#endif
+#pragma GCC ivdep
+  for (; i < n; ++i) o[i] = a[i] != 0;
+}
+
 template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
   const Stored<From>* a = static_cast<const Stored<From>*>(in);
   Stored<To>* o = static_cast<Stored<To>*>(out);
-  if constexpr (std::is_same_v<From, bool> && sizeof(Stored<To>) == 1) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) o[i] = a[i] != 0;
+  constexpr bool of_bytes = std::is_integral_v<From> && sizeof(From) == 1;
+  if constexpr (of_bytes && (std::is_same_v<To, bool> || (std::is_same_v<From, bool> && sizeof(To) == 1))) {
+    truths(reinterpret_cast<const uint8_t*>(a), reinterpret_cast<uint8_t*>(o), n);
   } else if constexpr (std::is_same_v<From, bool>) {  // every byte but 0 is true to it
     constexpr int64_t some = 512;
     uint8_t ones[some];  // apart: in one loop, comparisons are as wide as results
     for (int64_t begin = 0; begin < n; begin += some) {
       const int64_t count = n - begin < some ? n - begin : some;
-      for (int64_t i = 0; i < count; ++i) ones[i] = a[begin + i] != 0;
+      truths(a + begin, ones, count);
       cast_stored<From, To>(ones, o + begin, count);
     }
   } else {

@@ -53,6 +53,36 @@ template <class T> SMELT_INLINE void fill_row(uint8_t* to, T value, int64_t byte
   write_bytes(to, bytes, [&](int64_t, auto& r) { std::memcpy(&r, all, sizeof r); });
 }
 
+#ifdef __AVX2__
+inline constexpr int64_t most_repeats = 16;
+
+/// Of elements of `size` bytes that are each to be there n times: which bytes of a register that holds the elements go into each of the n
+/// registers that hold the copies. Those of n begin at register n (n - 1) / 2.
+template <int size> struct Repeats {
+  uint8_t bytes[most_repeats * (most_repeats + 1) / 2][16] = {};
+  constexpr Repeats() {
+    for (int64_t n = 1; n <= most_repeats; ++n)
+      for (int64_t b = 0; b < 16 * n; ++b)
+        bytes[n * (n - 1) / 2 + b / 16][b % 16] = static_cast<uint8_t>(b / size / n * size + b % size);
+  }
+};
+template <class T> inline constexpr Repeats<sizeof(T)> repeats_of{};
+
+/// n copies of each of `rows` elements that lie one behind the other, a register of them at a time; returns of how many. n is at most
+/// most_repeats.
+template <class T> SMELT_INLINE int64_t repeat_elements(T* to, const T* from, int64_t n, int64_t rows) {
+  constexpr int64_t each = 16 / static_cast<int64_t>(sizeof(T));
+  const auto* order = reinterpret_cast<const __m128i*>(repeats_of<T>.bytes[n * (n - 1) / 2]);
+  int64_t row = 0;
+  for (; row + each <= rows; row += each) {
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row));
+    auto* out = reinterpret_cast<__m128i*>(to + row * n);
+    for (int64_t k = 0; k < n; ++k) _mm_storeu_si128(out + k, _mm_shuffle_epi8(v, _mm_loadu_si128(order + k)));
+  }
+  return row;
+}
+#endif
+
 /// The first of each pair, four at a time; returns how many. The second one of the last pair may not be there.
 SMELT_INLINE int64_t gather_pairs(uint32_t* to, const uint32_t* from, int64_t n) {
   using Four = uint32_t __attribute__((vector_size(16)));
@@ -71,6 +101,12 @@ SMELT_INLINE int64_t gather_pairs(uint32_t* to, const uint32_t* from, int64_t n)
 template <class T>
 SMELT_INLINE void gather_rows(T* to, const T* from, int64_t stride, int64_t n, int64_t row_stride, int64_t rows) {
   const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+#ifdef __AVX2__
+  if (stride == 0 && row_stride == 1 && n > 0 && n <= most_repeats) {
+    const int64_t made = repeat_elements(to, from, n, rows);
+    to += made * n, from += made, rows -= made;
+  }
+#endif
   for (; rows > 0; --rows, to += n, from += row_stride) {
     if (stride == 1) {
       copy_row(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from), bytes);

@@ -42,6 +42,7 @@ template <class H, int rows> void across_rows(const H* b, int64_t b_step, int64_
 /// a lane. The last columns are those of the last whole register once more.
 template <class H, int rows> void along_short_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a,
                                                    int64_t a_step, float* y, int64_t y_step) {
+  const H* end = b + (columns - 1) * b_step + k;
   for (int64_t j = 0; j < columns; j = j + lanes < columns && j + 2 * lanes > columns ? columns - lanes : j + lanes) {
     F32 sums[rows];
     SMELT_UNROLL
@@ -49,7 +50,10 @@ template <class H, int rows> void along_short_rows(const H* b, int64_t b_step, i
     for_registers(k, [&](int64_t at, int64_t count) {
       F32 turned[lanes];
       SMELT_UNROLL
-      for (int64_t r = 0; r < lanes; ++r) turned[r] = get(b + (j + r) * b_step + at, count);
+      for (int64_t r = 0; r < lanes; ++r) {
+        const H* row = b + (j + r) * b_step + at;  // elements behind its last one are the next row's, and are left
+        turned[r] = end - row >= lanes ? load(row) : get(row, count);
+      }
       transpose(turned);
       if (count == lanes) {
         SMELT_UNROLL

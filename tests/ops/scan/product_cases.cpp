@@ -20,7 +20,7 @@ Operands operands(Choices& c, bool batched, double most) {
   Operands o;
   o.m = c.one_in(3) ? c.between(1, 9) : c.extent(200);
   o.n = c.extent(c.one_in(4) ? 1100 : 200);
-  o.k = c.extent(c.one_in(4) ? 1500 : 200);
+  o.k = c.one_in(6) ? c.between(1, 16) : c.extent(c.one_in(4) ? 1500 : 200);
   if (c.one_in(40)) (c.one_in(2) ? o.m : c.one_in(2) ? o.n : o.k) = 0;
   const int64_t axes = batched ? c.of<int64_t>({0, 0, 1, 2}) : 0;
   Shape a, b;

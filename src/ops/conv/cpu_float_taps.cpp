@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/number.h"
 #include "base/value_of.h"
@@ -113,16 +114,19 @@ class FloatTapsConv final : public Kernel {
                              : make();
   }
 
-  int64_t workspace() const override { return plan_.threads * thread_bytes(); }
+  int64_t workspace() const override { return plan_.threads * thread_bytes() + aligned(plan_.threads); }
 
   void run(const Buffers& b) override {
     const int64_t tasks = f_.batch * f_.group * plan_.chunks;
+    // By thread, whether its copy is zeros where no image lies: what is copied later leaves these places alone.
+    char* is_clear = static_cast<char*>(b.workspace) + plan_.threads * thread_bytes();
+    std::fill_n(is_clear, plan_.threads, char{0});
     parallel(plan_.threads, tasks, 1, [&](int64_t begin, int64_t end, int thread) {
       char* memory = static_cast<char*>(b.workspace) + thread * thread_bytes();
       auto* own = reinterpret_cast<float*>(memory);
       auto* sums = reinterpret_cast<float*>(memory + own_bytes());
       auto* row = reinterpret_cast<float*>(memory + own_bytes() + sums_bytes());
-      if (begin < end) std::memset(own, 0, static_cast<size_t>(own_bytes()));
+      if (!std::exchange(is_clear[thread], char{1})) std::memset(own, 0, static_cast<size_t>(own_bytes()));
       for (int64_t i = begin; i < end; ++i) chunk(b, i / plan_.chunks, i % plan_.chunks * plan_.lines, own, sums, row);
     });
   }
@@ -182,16 +186,29 @@ class FloatTapsConv final : public Kernel {
       row_simd().scale(required_float_kind(y_type_), row, nullptr, nullptr, static_cast<uint16_t*>(y) + at, n);
   }
 
+  /// Where the columns without a remainder lie of a row of the copy.
+  float* line_at(int64_t z, int64_t row, float* to) const {
+    return to + (z + f_.begin[0]) * plan_.slice + row % f_.stride[1] * f_.stride[2] * plan_.plane +
+           row / f_.stride[1] * plan_.pitch;
+  }
+  void clear_rows(int64_t begin, int64_t end, int64_t first, float* to) const {
+    for (int64_t z = 0; z < f_.in[0]; ++z)
+      for (int64_t r = begin; r < end; ++r)
+        for (int64_t p = 0; p < f_.stride[2]; ++p) std::fill_n(line_at(z, r - first, to) + p * plan_.plane, plan_.pitch, 0.0f);
+  }
+
   /// Rows `first` and those behind it of every slice of a channel's padded image; outside of the image they are zeros.
   void copy(const void* x, int64_t channel, int64_t first, float* to, float* row) const {
     const int64_t begin = std::max(first, f_.begin[1]), end = std::min(first + plan_.rows, f_.begin[1] + f_.in[1]);
     const int64_t columns = f_.in[2], stride = f_.stride[2];
-    if (plan_.chunks > 1) std::fill_n(to, plan_.channel, 0.0f);  // another chunk's rows lay where there are none now
+    if (plan_.chunks > 1) {  // another chunk's rows lay where there are none now
+      clear_rows(first, std::min(begin, first + plan_.rows), first, to);
+      clear_rows(std::max(end, first), first + plan_.rows, first, to);
+    }
     for (int64_t z = 0; z < f_.in[0]; ++z)
       for (int64_t r = begin; r < end; ++r) {
-        const int64_t from = ((channel * f_.in[0] + z) * f_.in[1] + r - f_.begin[1]) * columns, at = r - first;
-        float* line =
-            to + (z + f_.begin[0]) * plan_.slice + at % f_.stride[1] * stride * plan_.plane + at / f_.stride[1] * plan_.pitch;
+        const int64_t from = ((channel * f_.in[0] + z) * f_.in[1] + r - f_.begin[1]) * columns;
+        float* line = line_at(z, r - first, to);
         const float* values = row;
         if (x_type_ == DType::f32)
           values = static_cast<const float*>(x) + from;

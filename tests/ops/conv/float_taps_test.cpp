@@ -81,6 +81,43 @@ TEST(FloatTaps, transposed_ones_of_strides_of_1_agree) {
     }
 }
 
+// A thread's copy of the image is cleared once a run: what other chunks, images and runs left in it must not show.
+TEST(FloatTaps, random_chunks_and_runs_leave_nothing_behind) {
+  std::mt19937 r(3);
+  const auto one_of = [&](std::initializer_list<int64_t> of) {
+    return of.begin()[std::uniform_int_distribution<size_t>(0, of.size() - 1)(r)];
+  };
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t kernel = one_of({1, 2, 3, 5}), h = one_of({3, 9, 40, 120}), w = one_of({3, 17, 66}), group = one_of({1, 2}),
+                  stride = one_of({1, 1, 2, 3}), dilation = one_of({1, 2});
+    const Ints pads = {one_of({0, 1, 6}), one_of({0, 1, 3}), one_of({0, 2, 7}), one_of({0, 1, 3})};
+    if (h + pads[0] + pads[2] < (kernel - 1) * dilation + 1 || w + pads[1] + pads[3] < (kernel - 1) * dilation + 1) continue;
+    const Shape x = {one_of({1, 3}), 2 * group, h, w};
+    Trial t;
+    t.node = make_node(
+        "Conv", 0,
+        {{"group", group}, {"pads", pads}, {"strides", Ints{stride, one_of({1, 2})}}, {"dilations", Ints{dilation, dilation}}},
+        0);
+    t.add(random_tensor(DType::f32, x, 1), false);
+    t.add(random_tensor(DType::f32, {2 * group, 2, kernel, kernel}, 2), true);
+    const Tensor want = expected(t);
+    t.result(want.type(), want.shape());
+    t.bound.node = &t.node;
+    Machine machine;
+    machine.threads = static_cast<int>(one_of({1, 4}));
+    SCOPED_TRACE(testing::Message() << to_string(x) << ' ' << kernel << ", trial " << trial);
+    for (const Candidate& c : offer(t.bound, machine).candidates) {
+      if (c.config != "taps") continue;
+      Prepared kernel_with_memory(t, c);
+      std::vector<Tensor> other = t.inputs;
+      other[0] = random_tensor(DType::f32, x, 9, 50, 90);
+      kernel_with_memory.run(other);
+      EXPECT_LE(error(kernel_with_memory.run(t.inputs)[0], want), 1e-5);
+      EXPECT_EQ(kernel_with_memory.beside(), "");
+    }
+  }
+}
+
 TEST(FloatTaps, end_with_an_activation) {
   for (const char* end : {"relu", "clip"}) {
     Trial t;

@@ -130,6 +130,17 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
     for (int64_t k = 0; k < extent(); ++k) std::memset(y(b, from) + k * step * bytes, 0, static_cast<size_t>(n * bytes));
     mark(y(b, from), at, n, 1, step);
   }
+  void tensors(const Buffers& b, int64_t outer, int64_t n, char* scratch) const {
+    auto* at = reinterpret_cast<int64_t*>(scratch);
+    const int64_t inner = lines().view.inner, each = extent() * inner * lines().bytes, most = band / inner;
+    for (const int64_t end = outer + n; outer < end; outer += n) {
+      n = std::min(most, end - outer);
+      const int64_t from = column(outer, 0);
+      line_simd().arg_tensors(lines().element, x(b, from), inner, extent(), n, {}, at);
+      std::memset(y(b, from), 0, static_cast<size_t>(n * each));
+      for (int64_t o = 0; o < n; ++o) mark(y(b, from + o * each), at + o * inner, inner, 1, inner);
+    }
+  }
 
  private:
   /// Element at[i] of n lines, which begin `line` elements apart and whose elements lie `step` apart.

@@ -404,8 +404,13 @@ TEST(LineTactics, add_up_few_columns) {
 TEST(LineTactics, mark_the_largest) {
   for (DType type : {DType::f32, DType::f64, DType::f16})
     for (int64_t axis : {0, 1, 2})
-      for (const Shape& shape : {Shape{4, 5, 33}, Shape{70, 1, 3}, Shape{9, 600, 16}})
-        agrees(trial("Hardmax", type, shape, {{"axis", axis}}), 0);
+      for (const Shape& shape :
+           {Shape{4, 5, 33}, Shape{70, 1, 3}, Shape{9, 600, 16}, Shape{33, 129, 2}, Shape{700, 3, 7}, Shape{3, 4, 300}})
+        for (const bool repeats : {false, true}) {  // of equal ones the first
+          Trial t = trial("Hardmax", type, shape, {{"axis", axis}});
+          if (repeats) t.inputs[0] = random_tensor(DType::i32, shape, 7, 0, 3).cast(type);
+          agrees(std::move(t), 0);
+        }
 }
 
 }  // namespace

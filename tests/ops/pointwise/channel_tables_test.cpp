@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "base/value_of.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -59,13 +60,13 @@ Trial trial(const std::string& program, const Shape& x, const Shape& channels, b
   t.add(random_tensor(DType::u8, x, 1, 0, 255.99), false);
   t.add(random_tensor(DType::f32, channels, 2, -2, 2), constant);
   t.add(random_tensor(DType::f32, channels, 3, -3, 3), constant);
-  if (t.node.program->input_count() > 3) t.add(random_tensor(DType::u8, x, 4, 0, 255.99), false);
+  if (value_of(t.node.program, "the test's program").input_count() > 3) t.add(random_tensor(DType::u8, x, 4, 0, 255.99), false);
   for (size_t i = 0; i < results; ++i) t.result(DType::u8, x);
   return t;
 }
 
 PointwiseProblem problem_of(const Trial& t) {
-  PointwiseProblem p{*t.node.program, t.bound.outputs[0].shape};
+  PointwiseProblem p{value_of(t.node.program, "the test's program"), t.bound.outputs[0].shape};
   for (size_t i = 0; i < t.bound.inputs.size(); ++i) {
     p.present.push_back(i);
     p.constants.push_back(t.bound.inputs[i].constant);
@@ -104,12 +105,13 @@ TEST(ChannelTables, leave_what_is_computed_to_the_loops) {
 
 TEST(ChannelTables, leave_one_look_up_and_no_constant_to_read) {
   const Trial t = trial(scaled_gelu(false), {1, 5, 1200}, {5, 1}, true);
-  const auto tables = ChannelTables::match(problem_of(t));
-  ASSERT_TRUE(tables.has_value());
-  EXPECT_EQ(tables->rest().program.print(), "(in0:u8) { return in0 }");
-  EXPECT_EQ(tables->rest().present, std::vector<size_t>{0});
-  ASSERT_EQ(tables->make().size(), 1u);
-  EXPECT_EQ(tables->make()[0].bytes->size(), 5u * 256);
+  const auto found = ChannelTables::match(problem_of(t));
+  const ChannelTables& tables = value_of(found, "tables of five channels");
+  EXPECT_EQ(tables.rest().program.print(), "(in0:u8) { return in0 }");
+  EXPECT_EQ(tables.rest().present, std::vector<size_t>{0});
+  const auto made = tables.make();
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].bytes->size(), 5u * 256);
 }
 
 /// Any chain of functions with channels' constants in it.

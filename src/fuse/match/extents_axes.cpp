@@ -132,7 +132,7 @@ Extent Analysis::expand(const Asked& a) {
   const auto target = values(a.n.in(1));
   if (!target || a.rank0 < 0) return a.unknown;
   const int i = a.axis - (a.rank - static_cast<int>(target->size())), j = a.axis - (a.rank - a.rank0);
-  const Extent to = i >= 0 ? (*target)[static_cast<size_t>(i)] : Extent::of(1), from = j >= 0 ? one(a.n.in(0), j) : Extent::of(1);
+  Extent to = i >= 0 ? (*target)[static_cast<size_t>(i)] : Extent::of(1), from = j >= 0 ? one(a.n.in(0), j) : Extent::of(1);
   if (to.is(1)) return from;
   return from.is(1) || from == to || to.known() ? to : a.unknown;
 }
@@ -184,7 +184,7 @@ Extent Analysis::slice(const Asked& a) {
   }
   for (size_t i = 0; i < axes->size(); ++i) {
     if (normalize_axis((*axes)[i], a.rank) != a.axis) continue;
-    const Extent whole = one(a.n.in(0), a.axis);
+    Extent whole = one(a.n.in(0), a.axis);
     // A symbolic end cannot be shown to lie within the whole.
     if (!starts || !ends || i >= starts->size() || i >= ends->size() || (a.n.in(4) != ValueId::none && !steps)) return a.unknown;
     if (steps && (i >= steps->size() || (*steps)[i] != 1)) return a.unknown;

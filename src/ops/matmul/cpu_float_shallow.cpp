@@ -33,7 +33,7 @@ bool is_conversion(const std::optional<expr::Program>& p) {
 /// What registers do with sums before they store them; nothing where the epilogue needs sums in memory.
 std::optional<igemm::Ending> ending_of(const Request& r) {
   if (r.epilogue.simple()) {
-    const CpuEpilogue::Simple& simple = *r.epilogue.simple();
+    const CpuEpilogue::Simple& simple = value_of(r.epilogue.simple(), "a simple epilogue");
     if (simple.residual >= 0 || simple.end.is_scaled || simple.end.activation == igemm::Activation::hard_swish)
       return std::nullopt;
     return simple.end;

@@ -143,7 +143,7 @@ Outcome broadcast_indices(const Graph& g, NodeId n) {
                     to_string({(*indices)[i]}), i);
   }
   if (!scatters) {
-    const bool rows_follow = axis + 1 < rank && g.value(b->source).shape->size() == rank;
+    const bool rows_follow = axis + 1 < rank && fuse::rank(g, b->source) == static_cast<int>(rank);
     return gather(n, *b, axis, shared, own && axis > 0 && rows_follow);
   }
   // Updates have the indices' shape by definition. Kernels of both operators refuse those that have another.

@@ -1,8 +1,7 @@
 // Direct convolutions of few channels and outputs against their reference, and the lines that each instruction set folds.
 #include "ops/conv/simd/float_taps.h"
 #include "expr/simd/isa.h"
-#include "ops/one_node.h"
-#include "ops/tactic_check.h"
+#include "ops/config_check.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -34,16 +33,7 @@ std::vector<Case> cases() {
 void taps_agree(Trial& t, int threads, double most) {
   const Tensor want = expected(t);
   t.result(want.type(), want.shape());
-  t.bound.node = &t.node;
-  Machine machine;
-  machine.threads = threads;
-  int found = 0;
-  for (const Candidate& candidate : offer(t.bound, machine).candidates) {
-    if (candidate.config != "taps") continue;
-    ++found;
-    EXPECT_LE(error(run(t, candidate), want), most);
-  }
-  EXPECT_EQ(found, 1);
+  config_agrees(t, "taps", threads, want, most);
 }
 
 TEST(FloatTaps, agree_over_axes_groups_strides_pads_and_dilations) {

@@ -1,8 +1,7 @@
 // Products of few elements to a sum against plain sums: those of each instruction set, and the tactic over random problems.
 #include "ops/matmul/simd/float_shallow.h"
 #include "expr/simd/isa.h"
-#include "ops/one_node.h"
-#include "ops/tactic_check.h"
+#include "ops/config_check.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -81,17 +80,7 @@ TEST(FloatShallow, not_a_number_passes_limits) {
 void shallow_agrees(const Trial& given, double most) {
   for (const int threads : {1, 3}) {
     Trial t = given;
-    const Tensor want = expected(t);
-    t.bound.node = &t.node;
-    Machine machine;
-    machine.threads = threads;
-    int found = 0;
-    for (const Candidate& c : offer(t.bound, machine).candidates) {
-      if (c.config != "shallow") continue;
-      ++found;
-      EXPECT_LE(error(run(t, c), want), most);
-    }
-    EXPECT_EQ(found, 1);
+    config_agrees(t, "shallow", threads, expected(t), most);
   }
 }
 

@@ -91,8 +91,9 @@ using TimeRuns = std::function<double(size_t candidate, int times)>;
 /// Rounds go on until each candidate has its repetitions; those that can no longer win are dropped on the way. Samples during which
 /// other work had a core of this process are noticed. From then on such a sample counts as what the busiest thread had a core for,
 /// which is what the run takes alone but for its caches, however long it waited; as long as it took but for the calling thread's
-/// waiting where the clocks of threads do not account for that thread's time; and never below a quarter of what it took. Three undisturbed ones are enough then, and where
-/// even they take longer than all do on a quiet machine, it ends with what there is. Such candidates are marked.
+/// waiting where the clocks of threads do not account for that thread's time; and never below a quarter of what it took. Three
+/// undisturbed ones are enough then, and where even they take longer than all do on a quiet machine, it ends with what there is. Such
+/// candidates are marked.
 ///
 /// `before`, where given, is called before every run, untimed: then each run is timed for itself.
 Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch,

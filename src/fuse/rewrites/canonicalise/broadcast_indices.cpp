@@ -64,8 +64,9 @@ ValueId flat_indices(Graph& g, NodeId n, const Broadcast& b, size_t axis, bool b
   return moved(g, n, "Reshape", b.source, numbers, std::move(rows));
 }
 
-Outcome gather(NodeId n, const Broadcast& b, size_t axis, bool whole_batch, bool own_rows) {
-  if (!whole_batch && !own_rows) return NotHere{};
+/// `shared`: every batch has the same rows; `own_rows`: each its own.
+Outcome gather(NodeId n, const Broadcast& b, size_t axis, bool shared, bool own_rows) {
+  if (!shared && !own_rows) return NotHere{};
   return Match{{n},
                [n, b, axis, own_rows](Graph& g) {
                  const ValueId data = g.node(n).in(0);

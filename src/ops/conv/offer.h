@@ -63,8 +63,14 @@ void offer_deform_cuda(const BoundNode& node, const Machine& machine, Offer& off
 inline constexpr OperatorTactics operators[] = {
     {is_conv, offer_cpu, offer_cuda},
     {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
-    {[](const Node& node) { return node.is("ConvInteger"); }, offer_conv_integer_cpu, nullptr},
-    {[](const Node& node) { return node.is("DeformConv"); }, offer_deform_cpu, offer_deform_cuda},
+    {.handles = [](const Node& node) { return node.is("ConvInteger"); },
+     .cpu = offer_conv_integer_cpu,
+     .cuda = nullptr,
+     .by_constants = true},
+    {.handles = [](const Node& node) { return node.is("DeformConv"); },
+     .cpu = offer_deform_cpu,
+     .cuda = offer_deform_cuda,
+     .by_constants = true},
 };
 
 }  // namespace smelt::ops::conv

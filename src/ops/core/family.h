@@ -23,6 +23,8 @@ struct OperatorTactics {
   OfferTactics cuda;  // machine.gpu is set; null: there is no kernel
   /// Constant f32 inputs decide which elements its kernels read, as Resize's scales do: problems name their values.
   bool by_float_inputs = false;
+  /// Its kernels on the processor are others, or take other times, where inputs are constant: problems say which are.
+  bool by_constants = false;
 };
 
 struct TacticFamily {

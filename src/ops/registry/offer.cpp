@@ -72,15 +72,23 @@ bool is_list(const Tensor& t) {
   return t.valid() && (t.type() == DType::i64 || t.type() == DType::i32) && t.rank() <= 1 && t.size() <= most;
 }
 
-/// "f32[512,64]", on a GPU with where it begins if that narrows its accesses: "f32[512,64]@4", and "i64[1]=2" of a list. `floats`: with the
-/// values of f32 constants too: "f32[4]=1x1x2x2".
-void add_tensors(Key& key, std::string_view before, const std::vector<BoundTensor>& tensors, bool on_gpu, bool floats) {
+/// What problems name of constant inputs, beside the values of lists.
+struct NamedConstants {
+  bool floats = false;  // the values of f32: "f32[4]=1x1x2x2"
+  bool all = false;     // that the others are constant: "i8[3,2,3,3]=constant"
+};
+
+/// "f32[512,64]", on a GPU with where it begins if that narrows its accesses: "f32[512,64]@4", and "i64[1]=2" of a list.
+void add_tensors(Key& key, std::string_view before, const std::vector<BoundTensor>& tensors, bool on_gpu, NamedConstants named) {
   for (const BoundTensor& t : tensors) {
     key.option(&t == tensors.data() ? before : ",", t);
     if (on_gpu && t.type != DType::undefined) key.begins("", t);
-    if (is_list(t.constant)) key.option("=", t.constant.to_ints());
-    if (floats && t.constant.valid() && t.type == DType::f32)
+    if (is_list(t.constant))
+      key.option("=", t.constant.to_ints());
+    else if (named.floats && t.constant.valid() && t.type == DType::f32)
       key.option("=", fmt::format("{}", fmt::join(t.constant.span<float>(), "x")));
+    else
+      key.flag("=constant", named.all && t.constant.valid());
   }
 }
 
@@ -89,12 +97,15 @@ std::string plain_problem(const BoundNode& b, bool on_gpu) {
   Key key(b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op);
   for (const auto& [name, value] : b.node->attrs) key.field(name).option("=", attribute_text(value));
   if (b.node->program) key.field(*b.node->program);
-  const bool floats = std::ranges::any_of(families, [&](const TacticFamily* family) {
-    return std::ranges::any_of(family->operators,
-                               [&](const OperatorTactics& t) { return t.by_float_inputs && t.handles(*b.node); });
-  });
-  add_tensors(key, ":", b.inputs, on_gpu, floats);
-  add_tensors(key, ">", b.outputs, on_gpu, false);
+  NamedConstants named;
+  for (const TacticFamily* family : families)
+    for (const OperatorTactics& t : family->operators) {
+      if (!t.handles(*b.node)) continue;
+      named.floats = named.floats || t.by_float_inputs;
+      named.all = named.all || (t.by_constants && !on_gpu);
+    }
+  add_tensors(key, ":", b.inputs, on_gpu, named);
+  add_tensors(key, ">", b.outputs, on_gpu, {});
   return key.text();
 }
 

@@ -97,6 +97,23 @@ TEST(IntegerConv, few_channels_of_computed_weights_go_directly) {
   }
 }
 
+/// Kernels chosen for the one would be sought, or slower, for the other.
+TEST(IntegerConv, problems_say_what_is_constant) {
+  const auto problem = [](std::initializer_list<bool> constant) {
+    const std::vector<Tensor> in{any_bytes(DType::u8, {1, 2, 9, 40}, 1), any_bytes(DType::i8, {3, 2, 3, 3}, 2),
+                                 any_bytes(DType::u8, {}, 3), any_bytes(DType::i8, {3}, 4)};
+    Trial t;
+    t.node = make_node("ConvInteger", 0, {}, 0);
+    for (size_t i = 0; i < in.size(); ++i) t.add(in[i], constant.begin()[i]);
+    t.result(DType::i32, {1, 3, 7, 38});
+    t.bound.node = &t.node;
+    return offer(t.bound, Machine{}).problem;
+  };
+  EXPECT_EQ(problem({false, true, true, true}),
+            "ConvInteger:u8[1,2,9,40],i8[3,2,3,3]=constant,u8[]=constant,i8[3]=constant>i32[1,3,7,38]");
+  EXPECT_EQ(problem({false, false, false, true}), "ConvInteger:u8[1,2,9,40],i8[3,2,3,3],u8[],i8[3]=constant>i32[1,3,7,38]");
+}
+
 TEST(IntegerConv, rows_of_one_channel_are_estimated_with_their_copies) {
   Trial t;
   t.node = make_node("ConvInteger", 0, {{"strides", Ints{1, 3}}, {"pads", Ints{0, 1, 0, 1}}}, 0);

@@ -9,12 +9,13 @@
 #include "expr/cpu.h"
 #include "ops/cpu/integer/row_program.h"
 #include "ops/pointwise/channel_tables.h"
+#include "ops/pointwise/cpu_tiles.h"
 #include "smelt/shape.h"
 
 namespace smelt::ops {
 
 /// Operands and outputs as strided views of one shape. Axes are ordered by the outputs' memory and merged where every view
-/// allows, so that the evaluator's runs are as long as they can be. Where they stay short, operands are gathered into blocks.
+/// allows, so that the evaluator's runs are as long as they can be. Where they stay short, operands are gathered for tiles of many runs.
 class Sweep {
  public:
   /// `strides[k]`: elements from one index to the next along each axis of `shape`, inputs first, then outputs; 0 where an
@@ -37,12 +38,16 @@ class Sweep {
   const expr::Evaluator& evaluator() const { return value_of(evaluator_, "the evaluator of a sweep"); }
   void run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
                 char* scratch) const;
-  void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
-                    char* scratch) const;
+  void run_tiles(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                 char* scratch) const;
   void compute(int64_t n, const expr::Operand* operands, std::span<void* const> results, char* own) const;
   void look_up(int64_t n, expr::Operand* operands, std::span<void*> results, const int64_t* at, char* own) const;
+  bool tiles_pay(bool rows_apart) const;
+  /// Whether an operand may be one element for a whole run.
+  bool takes_one() const { return rows_ && rows_->takes_repeated(); }
+  /// Whether an input's elements of a tile are gathered: they lie in another way than the output's.
+  bool is_gathered(size_t input) const;
   void locate(int64_t run, int64_t* offsets) const;
-  void gather_block(size_t input, const void* data, int64_t begin, int64_t count, char* to) const;
 
   Shape extents_;                   // merged; the last is a run's length
   std::vector<Shape> strides_;      // inputs, then outputs, then tables
@@ -50,12 +55,9 @@ class Sweep {
   std::vector<bool> any_booleans_;  // by input
   size_t inputs_ = 0;
   int64_t count_ = 0;
-  bool gathers_ = false;
-  std::vector<int64_t> periods_;  // gathered runs: how many elements of an input repeat; count_: it lies as the output does;
-                                  // 0: each block is gathered
-  int64_t block_ = 0;             // of a gathered run
   std::vector<InputTables> tables_;
-  bool only_looks_up_ = false;               // an element is what comes out of the one table
+  bool only_looks_up_ = false;  // an element is what comes out of the one table
+  std::optional<Tiles> tiles_;
   std::optional<integer::RowProgram> rows_;  // does a run in one loop, instead of the evaluator
   std::optional<expr::Evaluator> evaluator_;
   int64_t thread_scratch_ = 0;

@@ -16,6 +16,7 @@
 #include "python_api.h"
 #include "run/eager_linear.h"
 #include "run/eager_norm.h"
+#include "smelt/sequences.h"
 #include "smelt/session.h"
 #include "text.h"
 
@@ -416,6 +417,7 @@ NB_MODULE(smelt_ext, m) {
       },
       "epilogue"_a, "by_columns"_a, "measures"_a, "x"_a, "w"_a, "bias"_a.none(), "gate"_a.none(), "residual"_a.none(), "y"_a,
       "packed"_a.none(), "stream"_a);
+  m.def("unstacked", &unstacked, "tensor"_a);
   m.def("tune", &tune, nb::call_guard<Unlocked>());
   m.def("keep", [](const Tensor& t, uintptr_t stream) { keep(t, stream_at(stream)); });
   m.def("gpu_count", &gpu_count);

@@ -17,7 +17,7 @@ import textwrap
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-HEADERS = ["session.h", "threads.h", "tensor.h", "dtype.h", "shape.h", "error.h"]
+HEADERS = ["session.h", "sequences.h", "threads.h", "tensor.h", "dtype.h", "shape.h", "error.h"]
 MADE = "<!-- scripts/api_reference.py writes this page; edit the {} instead. -->\n"
 
 

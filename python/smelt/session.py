@@ -4,7 +4,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,15 @@ _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, range)   # what ha
 
 
 class NodeArg:
-    """An input or output: `name`, `type` ("tensor(float)") and `shape` (numbers, symbol names, or None where unknown)."""
+    """An input or output: `name`, `type` ("tensor(float)", or "seq(tensor(float))" of a sequence) and `shape` (numbers, symbol
+    names, or None where unknown)."""
 
-    def __init__(self, name: str, onnx_type: int, shape: list[int | str | None]) -> None:
+    def __init__(self, name: str, onnx_type: int, shape: list[int | str | None], is_sequence: bool = False) -> None:
         self.name = name
         self.onnx_type = onnx_type
         self.type = f"tensor({_NAMES.get(onnx_type, 'unknown')})"
+        if is_sequence:
+            self.type = f"seq({self.type})"
         self.shape = shape
 
     def __repr__(self) -> str:
@@ -85,6 +89,28 @@ class Cache:
             raise UsageError(f"the memory for '{self.present}' is not contiguous and writable: it would not grow in place")
         tensor = gpu.borrow(m, stream) if gpu.number_of(m) is not None else to_tensor(m, 0, self.past)
         return _ext.Cache(self.past, self.present, tensor, self.length)
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """An output that is a list of tensors: the outputs that hold them, or the one that holds all of them along its first axis."""
+
+    onnx_type: int
+    first: int
+    tensors: list[str]
+    stacked: bool
+
+
+def _sequences_in(text: str, outputs: Sequence[str]) -> dict[str, _Sequence]:
+    """The sequences that a model gives, by name. text: a line each, "FIRST COUNT TYPE NAME" (src/graph/sequence_outputs.h)."""
+    found = {}
+    for line in text.split("\n")[:-1]:
+        first, count, onnx_type, name = line.split(" ", 3)
+        name = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], name)
+        stacked = count == "stacked"
+        end = int(first) + (1 if stacked else int(count))
+        found[name] = _Sequence(int(onnx_type), int(first), list(outputs[int(first):end]), stacked)
+    return found
 
 
 @functools.cache
@@ -251,6 +277,9 @@ class Session:
         self._outputs = [NodeArg(*i) for i in self._session.outputs()]
         self._types = {i.name: i.onnx_type for i in self._inputs}
         self._names = [o.name for o in self._outputs]
+        self._sequences = _sequences_in(self._session.model()[-1].get("smelt.sequences", ""), self._names)
+        for name, s in reversed(self._sequences.items()):
+            self._outputs[s.first:s.first + len(s.tensors)] = [NodeArg(name, s.onnx_type, [], is_sequence=True)]
         self._direct = None if self._on_gpu else _ext.DirectRuns(self._session)
 
     def get_inputs(self) -> list[NodeArg]:
@@ -283,25 +312,44 @@ class Session:
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None,
             caches: Sequence[Cache] = ()) -> list[Any]:
-        """Runs once and returns the outputs as NumPy arrays.
+        """Runs once and returns the outputs as NumPy arrays, a sequence as a list of them.
 
         output_names: the outputs to return, in this order; None or empty: all.
         input_feed: name → NumPy array, DLPack tensor or nested lists. Contiguous memory is not copied; neither are results.
         run_options: ignored; ONNX Runtime takes it.
         caches: caches that grow in place. Their pasts are not in input_feed, and the result for a present is its memory."""
+        if self._sequences:
+            return self._with_lists(output_names,
+                                    lambda names: [to_numpy(t) for t in self._run(names, input_feed, None, caches)],
+                                    lambda a: [a[i, ...] for i in range(len(a))])
         if self._direct and not caches:
             results: list[Any] | None = self._direct.run(input_feed, output_names)
             if results is not None:
                 return results
-        return [to_numpy(t) for t in self.run_tensors(output_names, input_feed, caches=caches)]
+        return [to_numpy(t) for t in self._run(output_names, input_feed, None, caches)]
+
+    def _with_lists(self, output_names: Sequence[str] | None, run: Callable[[list[str]], list[Any]],
+                    unstack: Callable[[Any], list[Any]]) -> list[Any]:
+        """What `run` gives for the outputs' tensors, those of a sequence as a list."""
+        wanted = [(name, self._sequences.get(name)) for name in output_names or [o.name for o in self._outputs]]
+        tensors = [t for name, s in wanted for t in ([name] if s is None else s.tensors)]
+        results = iter(run(tensors) if tensors else ())
+        return [next(results) if s is None else unstack(next(results)) if s.stacked else [next(results) for _ in s.tensors]
+                for _, s in wanted]
 
     def run_tensors(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], stream: Any = None,
-                    caches: Sequence[Cache] = ()) -> list[_ext.Tensor]:
+                    caches: Sequence[Cache] = ()) -> list[Any]:
         """As run, but returns tensors that torch.from_dlpack takes. Types that NumPy lacks (bfloat16) keep their type.
 
         On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results lie there too. Nothing is copied, and
         the call does not wait for the run. The run is put on `stream`: a CUstream's number, or a stream of PyTorch or CuPy. The
         default is the current stream of the library that the first such input comes from."""
+        if not self._sequences:
+            return self._run(output_names, input_feed, stream, caches)
+        return self._with_lists(output_names, lambda names: self._run(names, input_feed, stream, caches), _ext.unstacked)
+
+    def _run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], stream: Any,
+             caches: Sequence[Cache]) -> list[_ext.Tensor]:
         types = self._types
         feed = {name: value for name, value in input_feed.items() if value is not None}
         names = list(output_names or self._names)

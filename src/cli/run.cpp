@@ -14,6 +14,7 @@
 #include "cli/common.h"
 #include "ops/cpu/parallel.h"
 #include "ops/f64/evaluate.h"
+#include "smelt/sequences.h"
 
 namespace smelt::cli {
 namespace {
@@ -111,6 +112,15 @@ void write_outputs(const std::string& target, const std::map<std::string, Tensor
 std::map<std::string, Tensor> named(const Plan& plan, std::span<const Tensor> outputs) {
   std::map<std::string, Tensor> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) tensors[plan.outputs()[i].name] = to_host(outputs[i]);
+  for (const SequenceOutput& s : sequence_outputs(plan)) {
+    if (!s.stacked) continue;  // its tensors are outputs
+    const std::vector<Tensor> parts = unstacked(tensors.extract(plan.outputs()[s.first].name).mapped());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      std::string name = fmt::format("{}_{}", s.name, i);
+      while (tensors.contains(name)) name += "_";
+      tensors.emplace(name, parts[i]);
+    }
+  }
   return tensors;
 }
 

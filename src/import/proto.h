@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/sequence_outputs.h"
 #include "import/import.h"
 
 namespace smelt::importer {
@@ -22,7 +23,8 @@ struct Loaded {
   // A model of 100,000 nodes is a million messages: in pieces of their own they lie in no cache when they are copied and freed.
   onnx::ModelProto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   std::vector<Tensor> tensors;
-  std::vector<SourceNode> sources;  // a node's metadata entry source_key lists its indices: "3", "3,4"
+  std::vector<SourceNode> sources;        // a node's metadata entry source_key lists its indices: "3", "3,4"
+  std::vector<SequenceOutput> sequences;  // that the model gives, in the order of the outputs that took their places
 };
 
 inline constexpr const char* source_key = "smelt.import.source";

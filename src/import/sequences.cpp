@@ -6,8 +6,8 @@
 //   Loop(2, true, SequenceEmpty()) { body }              the body's nodes, once for each turn
 //   Optional(x), OptionalHasElement, OptionalGetElement  true, x
 //
-// Exporters write lists of tensors so. Of those that are as long as a run finds see sequence_stacks.cpp. What stays a sequence is refused
-// (check_tensors_only).
+// Exporters write lists of tensors so. Of those that are as long as a run finds see sequence_stacks.cpp, of those that the model gives
+// sequence_outputs.cpp. What stays a sequence is refused (check_tensors_only).
 #include <algorithm>
 #include <set>
 
@@ -33,9 +33,10 @@ class Resolver {
 
   /// Whether any node was replaced.
   bool run() {
-    graph(*model_.proto.mutable_graph(), nullptr);
+    const Scope scope = graph(*model_.proto.mutable_graph(), nullptr);
+    const bool replaced = replace_sequence_outputs(model_, scope, writer_);
     const bool pruned = drop_unread_sequences(*model_.proto.mutable_graph());
-    return changed_ || pruned;
+    return changed_ || replaced || pruned;
   }
 
  private:

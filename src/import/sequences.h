@@ -18,6 +18,8 @@ bool stack_appends(const onnx::NodeProto& n, const std::vector<Scope>& bodies, S
 bool stack_split(const onnx::NodeProto& n, Scope& scope, NodeWriter& writer);
 /// Replaces what reads a stacked sequence. False where it stays.
 bool read_stack(const onnx::NodeProto& n, const std::string& stack, const Scope& scope, NodeWriter& writer);
+/// Graph outputs that are sequences of known items, or stacked ones, become outputs of these; whether there were any.
+bool replace_sequence_outputs(Loaded& model, const Scope& scope, NodeWriter& writer);
 /// Takes out what only made sequences that nothing reads any more; whether there was anything.
 bool drop_unread_sequences(onnx::GraphProto& top);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "graph/sequence_outputs.h"
 #include "import/schema.h"
 #include "import/stages.h"
 #include "import/tensors.h"
@@ -54,6 +55,8 @@ class Writer {
     Names_ names;
     for (ValueId v : g.inputs()) info(g, v, define(g, v, names, scope), *proto.add_input());
     body(g, proto, names, scope);
+    const std::vector<SequenceOutput> sequences = sequences_in(g.model.metadata);
+    for (size_t i = sequences.size(); i-- > 0;) join(sequences[i], proto, scope);
   }
 
  private:
@@ -106,6 +109,39 @@ class Writer {
       const bool own = scope.names.contains(names.at(v));
       info(g, v, own ? names.at(v) : passed_on(names.at(v), proto, scope), out);
     }
+  }
+
+  // A sequence, of the outputs that hold its items; it takes their place.
+  void join(const SequenceOutput& s, onnx::GraphProto& proto, Scope& scope) {
+    const int first = static_cast<int>(s.first), count = static_cast<int>(s.count);
+    if (first > proto.output_size() || count > proto.output_size() - first)
+      fail("sequence '{}' has outputs that are not there", s.name);
+    std::string name = s.name;
+    for (int i = 1; scope.taken(name); ++i) name = s.name + "_" + std::to_string(i);
+    scope.names.insert(name);
+    auto& n = *proto.add_node();
+    n.set_op_type(s.stacked ? "SplitToSequence" : count == 0 ? "SequenceEmpty" : "SequenceConstruct");
+    n.set_name(unique(n.op_type() + "_" + name));
+    n.add_output(name);
+    const auto set_int = [&](const char* key, int64_t value) {
+      auto a = make_attribute(key, onnx::AttributeProto::INT);
+      a.set_i(value);
+      *n.add_attribute() = std::move(a);
+    };
+    if (s.stacked) set_int("keepdims", 0);
+    if (!s.stacked && count == 0) set_int("dtype", static_cast<int64_t>(s.type));
+    auto& outputs = *proto.mutable_output();
+    for (int i = first; i < first + count; ++i) {
+      n.add_input(outputs[i].name());
+      *proto.add_value_info() = outputs[i];
+    }
+    std::vector<onnx::ValueInfoProto> behind(outputs.begin() + first + count, outputs.end());
+    outputs.DeleteSubrange(first, outputs.size() - first);
+    auto& whole = *outputs.Add();
+    whole.set_name(name);
+    whole.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(
+        static_cast<int32_t>(s.type));
+    for (auto& v : behind) *outputs.Add() = std::move(v);
   }
 
   // ONNX Runtime refuses two nodes of one name in a graph and its bodies.
@@ -379,6 +415,7 @@ onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const St
   if (!g.model.doc.empty()) model.set_doc_string(g.model.doc);
   model.add_opset_import()->set_version(oldest_plan_opset);
   auto metadata = g.model.metadata;
+  metadata.erase(sequences_key);  // the file's outputs say it
   for (const auto& [key, value] : options.metadata) metadata[key] = value;
   metadata[plan_version_key] = plan_version;
   for (const auto& [key, value] : metadata) {

@@ -10,6 +10,7 @@
 #include "device/cuda/device.h"
 #include "run/execution.h"
 #include "run/feeds.h"
+#include "smelt/sequences.h"
 
 namespace smelt {
 
@@ -94,12 +95,18 @@ struct Session::State {
 
 namespace {
 
-/// Positions of the outputs asked for; all when none is.
-std::vector<size_t> select(const std::vector<TensorInfo>& outputs, const std::vector<std::string>& names) {
+/// Positions of the outputs asked for, of a sequence those of its tensors; all when none is.
+std::vector<size_t> select(const Plan& plan, const std::vector<std::string>& names) {
+  const std::vector<TensorInfo>& outputs = plan.outputs();
+  const std::vector<SequenceOutput> sequences = names.empty() ? std::vector<SequenceOutput>() : sequence_outputs(plan);
   std::vector<size_t> positions;
   for (size_t i = 0; names.empty() && i < outputs.size(); ++i) positions.push_back(i);
   for (const std::string& name : names) {
     const auto at = std::ranges::find(outputs, name, &TensorInfo::name);
+    if (const auto s = std::ranges::find(sequences, name, &SequenceOutput::name); at == outputs.end() && s != sequences.end()) {
+      for (size_t i = 0; i < s->count; ++i) positions.push_back(s->first + i);
+      continue;
+    }
     if (at == outputs.end()) {
       std::vector<std::string> all;
       for (const TensorInfo& o : outputs) all.push_back(o.name);
@@ -140,7 +147,7 @@ std::shared_ptr<const Plan> Session::plan() const { return state_->plan; }
 
 std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names,
                                            std::span<const Cache> caches) {
-  const std::vector<size_t> wanted = select(outputs(), names);
+  const std::vector<size_t> wanted = select(*state_->plan, names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
   return named(outputs(), wanted, state_->run(inputs, caches));
 }
@@ -149,7 +156,7 @@ std::vector<Tensor> Session::run_in_order(std::span<const Tensor> inputs) { retu
 
 std::map<std::string, Tensor> Session::enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
                                                const std::vector<std::string>& names, std::span<const Cache> caches) {
-  const std::vector<size_t> wanted = select(outputs(), names);
+  const std::vector<size_t> wanted = select(*state_->plan, names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
   State::Taken execution(*state_, stream);
   const std::vector<Tensor> all = execution->enqueue_fresh(inputs, stream, caches);

@@ -1,5 +1,6 @@
 #include "conformance/cases.h"
 
+#include <onnx/onnx-data.pb.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,9 +34,18 @@ std::vector<Case> list_cases(const fs::path& root) {
 
 std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& what) {
   std::vector<Tensor> result;
+  onnx::ModelProto model;
+  if (what == "output" && !model.ParseFromString(read_text(folder.parent_path() / "model.onnx")))
+    fail("{}: no model", folder.string());
   for (int i = 0;; ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", what, i);
     if (!fs::exists(path)) return result;
+    if (i < model.graph().output_size() && model.graph().output(i).type().has_sequence_type()) {
+      onnx::SequenceProto sequence;
+      if (!sequence.ParseFromString(read_text(path))) fail("{}: not a SequenceProto", path.string());
+      for (auto& t : *sequence.mutable_tensor_values()) result.push_back(importer::take_tensor(t));
+      continue;
+    }
     onnx::TensorProto proto;
     if (!proto.ParseFromString(read_text(path))) fail("{}: not a TensorProto", path.string());
     result.push_back(importer::take_tensor(proto));

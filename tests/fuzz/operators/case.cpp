@@ -1,5 +1,7 @@
 #include "fuzz/operators/case.h"
 
+#include <onnx/onnx-data.pb.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -76,7 +78,8 @@ OperatorCase read_case(const fs::path& path, Random& random) {
   return c;
 }
 
-void write_case(const OperatorCase& c, const std::vector<Tensor>& outputs, const fs::path& folder) {
+void write_case(const OperatorCase& c, const std::vector<Tensor>& outputs, const std::vector<SequenceOutput>& sequences,
+                const fs::path& folder) {
   const fs::path data = folder / "test_data_set_0";
   fs::remove_all(folder);
   fs::create_directories(data);
@@ -86,9 +89,25 @@ void write_case(const OperatorCase& c, const std::vector<Tensor>& outputs, const
   write(folder / "model.onnx", c.model.SerializeAsString());
   for (size_t i = 0; i < c.feeds.size(); ++i)
     write(data / fmt::format("input_{}.pb", i), to_proto(c.feeds[i].tensor, c.feeds[i].name).SerializeAsString());
-  for (size_t i = 0; i < outputs.size(); ++i)
-    write(data / fmt::format("output_{}.pb", i),
-          to_proto(outputs[i], c.model.graph().output(static_cast<int>(i)).name()).SerializeAsString());
+  if (outputs.empty()) return;
+  int at = 0;
+  const auto next = [&](const auto& proto) { write(data / fmt::format("output_{}.pb", at++), proto.SerializeAsString()); };
+  auto sequence = sequences.begin();
+  for (size_t i = 0; i < outputs.size() || sequence != sequences.end();) {
+    const std::string& name = at < c.model.graph().output_size() ? c.model.graph().output(at).name() : "";
+    if (sequence == sequences.end() || sequence->first != i) {
+      next(to_proto(outputs.at(i++), name));
+      continue;
+    }
+    onnx::SequenceProto items;
+    items.set_name(name);
+    items.set_elem_type(onnx::SequenceProto::TENSOR);
+    const std::vector<Tensor> held(outputs.begin() + static_cast<long>(i),
+                                   outputs.begin() + static_cast<long>(i + sequence->count));
+    for (const Tensor& t : sequence->stacked ? unstacked(held.at(0)) : held) *items.add_tensor_values() = to_proto(t, "");
+    next(items);
+    i += sequence++->count;
+  }
 }
 
 Tensor make_tensor(DType type, const Shape& shape, bool odd, Random& random) {

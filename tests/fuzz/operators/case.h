@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "import/proto.h"
+#include "smelt/sequences.h"
 #include "smelt/tensor.h"
 
 namespace smelt::fuzz {
@@ -30,8 +31,9 @@ std::vector<std::filesystem::path> list_models(const std::filesystem::path& root
 
 /// Reads a folder or a file. Inputs without data in the folder are made up, small. Throws Error where an input is no tensor.
 OperatorCase read_case(const std::filesystem::path& path, Random& random);
-/// Writes model, inputs and, where there are any, outputs.
-void write_case(const OperatorCase& c, const std::vector<Tensor>& outputs, const std::filesystem::path& folder);
+/// Writes model, inputs and, where there are any, outputs: those of a sequence in one file, as its SequenceProto.
+void write_case(const OperatorCase& c, const std::vector<Tensor>& outputs, const std::vector<SequenceOutput>& sequences,
+                const std::filesystem::path& folder);
 
 /// Elements as operators meet them: small numbers; now and then odd ones, where `odd`.
 Tensor make_tensor(DType type, const Shape& shape, bool odd, Random& random);

@@ -31,11 +31,20 @@ PATIENCE_S = 10      # for ONNX Runtime
 KNOWN = [line.partition(":")[0] for line in pathlib.Path(__file__).with_name("known.txt").read_text().splitlines()]
 
 
-def tensors(folder, what):
+def tensors(folder, what, declared=()):
+    """What the files hold: tensors, and lists of them where the model declares sequences."""
     found = []
     while (path := folder / "test_data_set_0" / f"{what}_{len(found)}.pb").exists():
-        found.append(onnx.load_tensor(path))
+        if len(found) < len(declared) and declared[len(found)].type.HasField("sequence_type"):
+            found.append(list(onnx.SequenceProto.FromString(path.read_bytes()).tensor_values))
+        else:
+            found.append(onnx.load_tensor(path))
     return found
+
+
+def arrays(results):
+    """All of them, those of a list in its place."""
+    return [a for r in results for a in (r if isinstance(r, list) else [r])]
 
 
 def moved(feed, chance):
@@ -70,6 +79,8 @@ def spread(run, feeds, theirs):
 
 def difference(ours, theirs, slack=None):
     """What differs, in words; nothing where outputs agree or are not comparable."""
+    if len(ours) != len(theirs):
+        return f"{len(ours)} tensors, ONNX Runtime's {len(theirs)}"
     for i, (a, b) in enumerate(zip(ours, theirs)):
         if not isinstance(b, np.ndarray):
             continue
@@ -127,14 +138,14 @@ def compare(folder):
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         feeds = {i.name: feeds[i.name] for i in session.get_inputs()}
-        theirs = session.run(None, feeds)
+        theirs = arrays(session.run(None, feeds))
     except Exception:
         return "(refused)"
-    ours = [numpy_helper.to_array(t) for t in tensors(folder, "output")]
+    ours = [numpy_helper.to_array(t) for t in arrays(tensors(folder, "output", model.graph.output))]
     if not difference(ours, theirs):
         return ""
     try:
-        found = difference(ours, theirs, spread(lambda near: session.run(None, near), feeds, theirs))
+        found = difference(ours, theirs, spread(lambda near: arrays(session.run(None, near)), feeds, theirs))
     except Exception:
         return "(refused)"
     return "(known)" if found and is_known(model, feeds, ours) else found
@@ -148,7 +159,7 @@ def is_known(model, feeds, ours):
         said = reference.run(model, feeds)
     except Exception:
         return False
-    return not difference(ours, [np.asarray(a) for a in said])
+    return not difference(ours, [np.asarray(a) for a in arrays(said)])
 
 
 def work(todo, done):

@@ -177,7 +177,7 @@ void child(const Arguments& a, const std::vector<fs::path>& models, const std::v
         apply(*c, tried[progress.next].extreme);
       else if (!replays)
         mutate(*c, random);
-      write_case(*c, {}, a.out / "current");
+      write_case(*c, {}, {}, a.out / "current");
     } catch (const Error&) {  // an input that is no tensor, a data file elsewhere
       ++progress.refused;
       continue;
@@ -186,7 +186,7 @@ void child(const Arguments& a, const std::vector<fs::path>& models, const std::v
     ++(o.refused.empty() ? progress.ran : progress.refused);
     if (getenv("SMELT_FUZZ_VERBOSE")) fprintf(stderr, "%s: %s\n", c->name.c_str(), o.refused.c_str());
     if (o.refused.empty() && !o.outputs.empty() && !a.keep.empty() && repeatable(*c))
-      write_case(*c, o.outputs, a.keep / fmt::format("{:06}_{}", progress.kept++, c->name));
+      write_case(*c, o.outputs, o.sequences, a.keep / fmt::format("{:06}_{}", progress.kept++, c->name));
   }
 }
 

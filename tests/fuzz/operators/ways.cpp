@@ -145,7 +145,9 @@ Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Rando
     unfused.tactics.clear();
     const auto plan = Plan::build(graph_of(of), unfused);
     fed = fed_to(*plan, of);
-    return run(*plan->execution(), fed);
+    Outcome o = run(*plan->execution(), fed);
+    o.sequences = sequence_outputs(*plan);
+    return o;
   };
   options.optimize = false;
   with([&] { first = plain(c, inputs); });

@@ -13,6 +13,7 @@ constexpr int bad_case = 66;  // the status of a process that found something it
 /// The outputs, or the message of the Error.
 struct Outcome {
   std::vector<Tensor> outputs;
+  std::vector<SequenceOutput> sequences{};  // that the outputs hold
   std::string refused;
   bool stopped = false;  // refused because it took too long
 };

@@ -8,6 +8,7 @@
 #include "base/value_of.h"
 #include "expr/simd/widest.h"
 #include "ops/core/align.h"
+#include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
@@ -30,6 +31,21 @@ bool is_conversion(const std::optional<expr::Program>& p) {
   return out == 0 || (last.fn == expr::Fn::cast && last.args[0] == 0);
 }
 
+/// Input 2, where the program adds one of its elements to each column's sums and does no more; what is constant is the epilogue's bias.
+bool adds_columns(const Request& r) {
+  const auto& program = r.product.node->program;
+  const BoundNode& b = r.product.bound;
+  if (!program || program->outputs().size() != 1 || program->input_count() != 2 || b.inputs.size() != 3) return false;
+  const auto at = [&](expr::Ref v) -> const expr::Instruction& { return program->code()[static_cast<size_t>(v)]; };
+  const auto without_cast = [&](expr::Ref v) { return at(v).fn == expr::Fn::cast ? at(v).args[0] : v; };
+  const expr::Instruction& sum = at(without_cast(program->outputs()[0]));
+  if (sum.fn != expr::Fn::add || sum.type != DType::f32) return false;
+  const expr::Ref x = without_cast(sum.args[0]), y = without_cast(sum.args[1]);
+  if (x + y != 1 || x * y != 0) return false;
+  const Shape& shape = b.outputs[0].shape;
+  return float_kind(b.inputs[2].type) && varies_along_only(b.inputs[2], shape, shape.size() - 1);
+}
+
 /// What registers do with sums before they store them; nothing where the epilogue needs sums in memory.
 std::optional<igemm::Ending> ending_of(const Request& r) {
   if (r.epilogue.simple()) {
@@ -38,7 +54,7 @@ std::optional<igemm::Ending> ending_of(const Request& r) {
       return std::nullopt;
     return simple.end;
   }
-  return is_conversion(r.product.node->program) ? std::optional(igemm::Ending{}) : std::nullopt;
+  return is_conversion(r.product.node->program) || adds_columns(r) ? std::optional(igemm::Ending{}) : std::nullopt;
 }
 
 class FloatShallowProduct final : public Kernel {
@@ -46,6 +62,9 @@ class FloatShallowProduct final : public Kernel {
   explicit FloatShallowProduct(const Request& r)
       : epilogue_(r.epilogue),
         end_(ending_of(r)),
+        adds_columns_(!r.epilogue.simple() && adds_columns(r)),
+        columns_type_(adds_columns_ ? r.product.bound.inputs[2].type : DType::f32),
+        columns_step_(adds_columns_ && elements(r.product.bound.inputs[2].shape) > 1 ? 1 : 0),
         converted_a_(r.product.bound.inputs[0], r.threads),
         b_type_(required_float_kind(r.product.bound.inputs[1].type)),
         y_type_(required_float_kind(r.product.problem.output)),
@@ -73,7 +92,8 @@ class FloatShallowProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return converted_a_.workspace() + left_bytes() + threads_ * (thread_bytes() + (end_ ? 0 : epilogue_.scratch()));
+    return converted_a_.workspace() + left_bytes() + bias_bytes() +
+           threads_ * (thread_bytes() + (end_ ? 0 : epilogue_.scratch()));
   }
   bool in_place(size_t i) const override { return !end_ && epilogue_.in_place(i); }
 
@@ -84,12 +104,20 @@ class FloatShallowProduct final : public Kernel {
     for (int64_t i = 0; turns_a() && i < batches_; ++i)
       pack_left(left + i * m_ * k_, a + a_batch_.offset(i), m_, k_, a_row_, a_column_, threads_);
     memory += left_bytes();
+    const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data();
+    if (adds_columns_) {
+      auto* own = reinterpret_cast<float*>(memory);
+      copy_as_f32(own, 1, b.inputs[2], columns_step_, n_, columns_type_);
+      std::fill_n(own + n_, float_shallow_lanes, 0.0f);
+      bias = own;
+    }
+    memory += bias_bytes();
     const CpuEpilogue::Runner runner(epilogue_, b, memory + threads_ * thread_bytes());
     parallel_dynamic(threads_, batches_ * parts_ * row_parts_, [&](int64_t task, int thread) {
       const int64_t batch = task / (parts_ * row_parts_), column = task / row_parts_ % parts_ * columns_;
       const int64_t row = task % row_parts_ * rows_;
       const igemm::Sums part{row, std::min(rows_, m_ - row), column, std::min(columns_, n_ - column), nullptr, 0, thread};
-      some(b, runner, batch, turns_a() ? left + batch * m_ * k_ : a + a_batch_.offset(batch), part,
+      some(b, runner, batch, turns_a() ? left + batch * m_ * k_ : a + a_batch_.offset(batch), bias, part,
            memory + thread * thread_bytes());
     });
   }
@@ -99,11 +127,12 @@ class FloatShallowProduct final : public Kernel {
 
   bool turns_a() const { return a_column_ != 1; }
   int64_t left_bytes() const { return turns_a() ? aligned(batches_ * m_ * k_ * 4) : 0; }
+  int64_t bias_bytes() const { return adds_columns_ ? aligned((n_ + float_shallow_lanes) * 4) : 0; }
   int64_t panel_bytes() const { return aligned(k_ * columns_ * 4); }
   int64_t thread_bytes() const { return panel_bytes() + (end_ ? 0 : aligned(block_rows * columns_ * 4)); }
 
-  void some(const Buffers& b, const CpuEpilogue::Runner& runner, int64_t batch, const float* rows, igemm::Sums s,
-            char* own) const {
+  void some(const Buffers& b, const CpuEpilogue::Runner& runner, int64_t batch, const float* rows, const float* bias,
+            igemm::Sums s, char* own) const {
     const int64_t element = b_type_ == FloatKind::f32 ? 4 : 2;
     const char* from = static_cast<const char*>(b.inputs[1]) + (b_batch_.offset(batch) + s.column * b_column_) * element;
     FloatShallow p{rows + s.row * k_, s.rows, k_, reinterpret_cast<const float*>(from), b_row_, s.columns};
@@ -114,7 +143,7 @@ class FloatShallowProduct final : public Kernel {
     }
     p.low = -std::numeric_limits<float>::infinity(), p.high = -p.low;
     if (end_) {
-      if (!epilogue_.bias().empty()) p.bias = epilogue_.bias().data() + s.column;
+      if (bias) p.bias = bias + s.column;
       if (end_->activation == igemm::Activation::clamp) p.low = end_->low, p.high = end_->high;
       const int64_t at = (batch * m_ + s.row) * n_ + s.column;
       p.y = static_cast<char*>(b.outputs[0]) + at * (y_type_ == FloatKind::f32 ? 4 : 2);
@@ -132,6 +161,9 @@ class FloatShallowProduct final : public Kernel {
 
   CpuEpilogue epilogue_;
   std::optional<igemm::Ending> end_;  // nothing: sums go through memory
+  bool adds_columns_;
+  DType columns_type_;
+  int64_t columns_step_;
   ConvertToF32 converted_a_;
   FloatKind b_type_, y_type_;
   float alpha_;

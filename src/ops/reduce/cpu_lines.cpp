@@ -79,11 +79,13 @@ template <class Derived> class LineKernel : public Kernel {
   int threads_;
 };
 
-/// For rows whose elements lie side by side: those that fill no register of AVX-512 go by AVX2's.
-const LineSimd& row_simd(const Lines& l) {
+/// Of rows, or of a tensor's columns, that take so many bytes: those that fill no register of AVX-512 go by AVX2's.
+const LineSimd& simd_of(int64_t bytes) {
   constexpr int64_t widest_bytes = 64;
-  return simd::widest() == simd::Isa::avx512 && l.view.extent * l.bytes < widest_bytes ? avx2::line_simd() : line_simd();
+  return simd::widest() == simd::Isa::avx512 && bytes < widest_bytes ? avx2::line_simd() : line_simd();
 }
+const LineSimd& row_simd(const Lines& l) { return simd_of(l.view.extent * l.bytes); }
+const LineSimd& tensor_simd(const Lines& l) { return simd_of(l.view.inner * l.bytes); }
 
 class ArgKernel final : public LineKernel<ArgKernel> {
  public:
@@ -98,8 +100,8 @@ class ArgKernel final : public LineKernel<ArgKernel> {
                             static_cast<int64_t*>(b.outputs[0]) + outer * lines().view.inner + first);
   }
   void tensors(const Buffers& b, int64_t outer, int64_t n, char*) const {
-    line_simd().arg_tensors(lines().element, x(b, column(outer, 0)), lines().view.inner, extent(), n, rule_,
-                            static_cast<int64_t*>(b.outputs[0]) + outer * lines().view.inner);
+    tensor_simd(lines()).arg_tensors(lines().element, x(b, column(outer, 0)), lines().view.inner, extent(), n, rule_,
+                                     static_cast<int64_t*>(b.outputs[0]) + outer * lines().view.inner);
   }
 
  private:
@@ -136,7 +138,7 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
     for (const int64_t end = outer + n; outer < end; outer += n) {
       n = std::min(most, end - outer);
       const int64_t from = column(outer, 0);
-      line_simd().arg_tensors(lines().element, x(b, from), inner, extent(), n, {}, at);
+      tensor_simd(lines()).arg_tensors(lines().element, x(b, from), inner, extent(), n, {}, at);
       std::memset(y(b, from), 0, static_cast<size_t>(n * each));
       for (int64_t o = 0; o < n; ++o) mark(y(b, from + o * each), at + o * inner, inner, 1, inner);
     }

@@ -147,4 +147,60 @@ def odd_products():
             yield case("Gemm", f"f32 {a}", weights(*extents(b)[::-1]), weights(extents(b)[1]), transB=1)
 
 
-FAMILIES = (odd_pointwise, odd_broadcasts, odd_axes, odd_norms, odd_windows, odd_products)
+def shallow_products():
+    """Outer products, and others of few elements to a sum."""
+    for a, b in (
+        ("2x17x1", "1x65537"),
+        ("1000x1", "1x1001"),
+        ("65537x1", "1x3"),
+        ("257x2", "2x1000"),
+        ("2x1000x3", "2x3x257"),
+        ("1000x3", "3x1001"),
+        ("65537x3", "3x4"),
+        ("8x1000x2", "8x2x100"),
+        ("33x5", "5x4097"),
+        ("1000x15", "15x257"),
+    ):
+        for kind in ("f32", "f16"):
+            yield case("MatMul", f"{kind} {a}", f"{kind} {b}")
+            if a.count("x") == 1:
+                n = extents(b)[1]
+                yield case("Gemm", f"{kind} {a}", f"{kind} {n}x{extents(b)[0]}", f"{kind} {n}", transB=1)
+
+
+def short_rows():
+    """Operands that repeat along or around rows of 1 to 31 elements."""
+    for n in (2, 3, 5, 8, 15, 16, 31):
+        rows = 400_000 // n
+        row, one = f"{rows}x{n}", f"{rows}x1"
+        for kind in ("f32", "u8", "i64"):
+            yield case("Where", f"bool {one}", f"{kind} {row}", f"{kind} {row}", low=0)
+            yield case("Greater", f"{kind} {row}", f"{kind} {one}", low=0)
+        yield case("Add", f"f32 {one}", f"f32 {row}")
+        yield case("Mul", f"f16 {row}", f"f16 1x{n}")
+        yield case("Where", f"bool 16x1x31x{n}", "u8 16x1x31x1", f"u8 16x63x31x{n}", low=0)
+        yield case("LessOrEqual", f"f64 16x63x1x{n}", f"f64 16x1x15x{n}")
+
+
+def narrow_casts():
+    """Of bools, and to bools."""
+    for shape in ("17x33x31", "65537x3"):
+        for to in (1, 2, 3, 6, 7, 10, 11):
+            yield case("Cast", f"bool {shape}", to=to)
+        for kind in ("f32", "f16", "f64", "u8", "i8", "i32", "i64"):
+            yield case("Cast", f"{kind} {shape}", to=9, low=0)
+    for shape, axis in (("33x129x2", 1), ("4097x8", 1), ("31x257x5", 1), ("257x17x63", 0)):
+        yield case("Hardmax", f"f32 {shape}", axis=axis)
+
+
+FAMILIES = (
+    odd_pointwise,
+    odd_broadcasts,
+    odd_axes,
+    odd_norms,
+    odd_windows,
+    odd_products,
+    shallow_products,
+    short_rows,
+    narrow_casts,
+)

@@ -124,8 +124,12 @@ TEST(Tiles, cover_every_element_once_and_gather_what_lies_apart) {
         for (int64_t e = 0; e < place.elements(); ++e) {
           const int64_t want = d.place(i, place.offset(2) + e);
           ASSERT_EQ(to[static_cast<size_t>(e)], want) << to_string(d.shape) << ", input " << i;
-          if (tiles.lies(i) == Tiles::Lies::as_the_output) ASSERT_EQ(want, place.offset(i) + e);
-          if (tiles.lies(i) == Tiles::Lies::one_element) ASSERT_EQ(want, place.offset(i));
+          if (tiles.lies(i) == Tiles::Lies::as_the_output) {
+            ASSERT_EQ(want, place.offset(i) + e);
+          }
+          if (tiles.lies(i) == Tiles::Lies::one_element) {
+            ASSERT_EQ(want, place.offset(i));
+          }
         }
       }
     }

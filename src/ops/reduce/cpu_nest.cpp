@@ -66,6 +66,7 @@ void FoldNest::merge(const BoundNode& b, const Shape& shape, const std::vector<i
 
 /// The last axis that is kept goes to the end where what is reduced behind it is short: real and imaginary parts, channels of images.
 void FoldNest::gather_short_rows() {
+  if (is_lines_of_rows()) return;
   const auto last = std::ranges::find(reduced.rbegin(), reduced.rend(), false);
   const auto behind = static_cast<size_t>(last - reduced.rbegin());
   if (last == reduced.rend() || behind == 0) return;
@@ -88,6 +89,15 @@ bool FoldNest::is_flat() const {
   for (size_t k = 0; k < strides.size(); ++k)
     if (extents.size() > 1 && step_around(k) != strides[k].back() * inner()) return false;
   return true;
+}
+
+bool FoldNest::is_lines_of_rows() const {
+  constexpr int64_t longest = 48, least_lines = 8;
+  const size_t n = extents.size();
+  if ((n != 3 && (n != 4 || reduced[0])) || !reduced[n - 3] || reduced[n - 2] || !reduced[n - 1]) return false;
+  if (inner() > longest || extents[n - 3] < least_lines) return false;
+  return std::ranges::all_of(
+      strides, [&](const Shape& s) { return s[n - 2] == s[n - 1] * extents[n - 1] && s[n - 3] == s[n - 2] * extents[n - 2]; });
 }
 
 void FoldNest::locate(const Buffers& b, int64_t kept_at, int64_t reduced_at, int64_t from, expr::Operand* operands) const {

@@ -27,6 +27,9 @@ struct FoldNest {
   int64_t step_around(size_t k) const { return extents.size() > 1 ? strides[k][extents.size() - 2] : 0; }
   /// Whether that axis and the innermost one are one run of elements to every operand.
   bool is_flat() const;
+  /// Whether short rows are reduced along the axis around theirs, too, in one run of elements to every operand. Lines of all rows are folded
+  /// first then: a fold of each row for itself costs more than its elements.
+  bool is_lines_of_rows() const;
 
   Shape extents;
   std::vector<bool> reduced;

@@ -57,11 +57,13 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
     if (parts_ == 1) small_ = SmallFolds::of(nest_, p_.before.outputs()[0] == 0);
     gathers_ = !direct_ && chunks_ == 1 && (small_.has_value() || (inner < short_run && around > 1 && !nest_.is_flat()));
     const bool flat = gathers_ || (chunks_ == 1 && nest_.is_flat());
-    const int64_t run = small_ ? nest_.count * nest_.kept : flat ? inner * around : inner;
+    of_rows_ = nest_.is_lines_of_rows();
+    const int64_t run = small_ || of_rows_ ? nest_.count * nest_.kept : flat ? inner * around : inner;
     evaluator_.emplace(p_.before, simd::best(), nest_.inner_reduced || flat ? run : std::min(inner, column_chunk));
     capacity_ = std::max(evaluator().block(), column_chunk);
     at_once_ = direct_ ? around : flat ? std::clamp<int64_t>(capacity_ / std::max<int64_t>(inner, 1), 1, around) : 1;
     if (nest_.inner_reduced) at_once_ = std::min(at_once_, rows_at_once);
+    if (of_rows_) at_once_ = std::clamp<int64_t>(column_chunk / inner, 1, at_once_);
     threads_ = useful_threads(threads, nest_.count * nest_.kept * (1 + evaluator().loops()));
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
     thread_bytes_ = tables_ + aligned(capacity_ * element_) + aligned(evaluator().scratch());
@@ -191,6 +193,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
 
   template <class T>
   void fold_rows(const Buffers& b, int64_t part, int64_t kept, int64_t n, T* results, const Own<T>& own) const {
+    if (of_rows_) return fold_lines_of_rows(b, part, kept, n, results, own);
     // Parts of a long row are summed in double, so that the error does not grow with its length.
     using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
     const int64_t row = nest_.inner(), from = splits_rows() ? row * part / parts_ : 0,
@@ -213,6 +216,33 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
       }
       for (int64_t i = 0; i < n; ++i) results[kept + i] = static_cast<T>(totals[i]);
     }
+    if (parts_ == 1) ends_.finish(results + kept, n);
+  }
+
+  /// Lines of n rows, and then each row of what they fold to.
+  template <class T>
+  void fold_lines_of_rows(const Buffers& b, int64_t part, int64_t kept, int64_t n, T* results, const Own<T>& own) const {
+    using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    constexpr int64_t most = 256;  // lines to a sum of f32
+    const int64_t row = nest_.inner(), length = n * row, around = nest_.around(false), all = around * row,
+                  end = nest_.outer_reduced * (part + 1) / parts_;
+    // Lines of all rows lie one behind the other, so that one run of the program has some of them.
+    const int64_t together = direct_ ? most : n == around ? std::max<int64_t>(capacity_ / length, 1) : 1;
+    A totals[rows_at_once];
+    T lines[column_chunk], parts[rows_at_once];
+    std::fill_n(totals, n, identity<A>(fold_));
+    for (int64_t r = nest_.outer_reduced * part / parts_; r < end;) {
+      std::fill_n(lines, length, identity<T>(fold_));
+      for (const int64_t last = std::min(end, r + most); r < last;) {
+        const int64_t some = std::min(together, last - r);
+        const T* x = fetch(b, kept, r, 0, some * length, own);
+        folds_of<T>().lines(fold_, lines, x, direct_ ? all : length, some, length);
+        r += some;
+      }
+      folds_of<T>().rows(joining(fold_), lines, row, n, row, parts);
+      for (int64_t i = 0; i < n; ++i) totals[i] = joined(joining(fold_), totals[i], static_cast<A>(parts[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) results[kept + i] = static_cast<T>(totals[i]);
     if (parts_ == 1) ends_.finish(results + kept, n);
   }
 
@@ -297,6 +327,7 @@ class ReduceKernel final : public Kernel, public TakesAnyBooleans {
   FoldEnd ends_;
   bool direct_ = false;  // the program is its operand, whose elements lie side by side
   std::optional<SmallFolds> small_;
+  bool of_rows_ = false;  // nest_.is_lines_of_rows()
   bool gathers_ = false;  // operands are gathered into blocks for the program
   int64_t chunks_ = 1, capacity_ = 1, at_once_ = 1, parts_ = 1, tables_ = 0, thread_bytes_ = 0;
   int threads_ = 1;

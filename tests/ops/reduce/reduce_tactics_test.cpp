@@ -153,6 +153,36 @@ TEST(ReduceTactics, fold_many_lines_that_are_shorter_than_a_register) {
   }
 }
 
+/// Rows and lines of any lengths, alone and together, along axes that a seed draws.
+TEST(ReduceTactics, fold_rows_and_lines_together_over_random_axes) {
+  std::mt19937 random(11);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  const auto one_of = [&](const auto& list) { return list[static_cast<size_t>(below(static_cast<int64_t>(std::size(list))))]; };
+  constexpr int64_t extents[] = {1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 31, 33, 70, 300};
+  constexpr DType types[] = {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64, DType::u8, DType::i8, DType::boolean};
+  constexpr const char* ops[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2"};
+  for (int i = 0; i < 1500; ++i) {
+    const DType type = one_of(types);
+    const bool is_byte = bits(type) == 8;
+    Shape shape;
+    do {
+      shape.assign(static_cast<size_t>(2 + below(3)), 0);
+      for (int64_t& e : shape) e = one_of(extents);
+    } while (elements(shape) > 40'000);
+    std::vector<int64_t> axes;
+    for (size_t a = 0; a < shape.size(); ++a)
+      if (below(2)) axes.push_back(static_cast<int64_t>(a));
+    if (axes.empty()) axes.push_back(below(static_cast<int64_t>(shape.size())));
+    Trial t = trial(is_byte ? ops[2 + below(2)] : one_of(ops), type, shape, {{"keepdims", below(2)}});
+    if (type == DType::boolean) t.inputs[0] = random_tensor(type, shape, static_cast<unsigned>(i), 0, 2);
+    if (type == DType::f32 && t.node.op.starts_with("ReduceM") && t.node.op != "ReduceMean")
+      t.inputs[0].data<float>()[below(elements(shape))] = std::numeric_limits<float>::quiet_NaN();
+    t.add(ints(axes), true);
+    SCOPED_TRACE(fmt::format("{} of {} along {} axes from {} on", t.node.op, to_string(shape), axes.size(), axes[0]));
+    agrees(std::move(t), tolerance(type) * 20);
+  }
+}
+
 TEST(ReduceTactics, find_extremes_of_bytes_of_every_length_around_a_register) {
   for (const char* op : {"ReduceMax", "ReduceMin"}) {
     for (DType type : {DType::u8, DType::i8, DType::boolean}) {

@@ -149,9 +149,41 @@ template <Fold f, class T> int64_t any_packed_lines(T* to, const T* x, int64_t c
   }
 }
 
+/// Lines that fill `registers` registers but the last of them, which is read beyond the line's end: results stay in registers from the
+/// first line to the last one that has so much behind it. Two sets, so that a fold need not wait for the one before. Returns how many lines
+/// it took.
+template <Fold f, int registers, class T>
+SMELT_INLINE int64_t narrow_lines(T* to, const T* x, int64_t step, int64_t count, int64_t n) {
+  using V = Vector<T>;
+  constexpr int64_t w = width<T>;
+  const int64_t inside = (((count - 1) * step + n - registers * w) / step + 1) & ~int64_t{1};
+  V all[2][registers];
+  for (V& a : all[0]) a = splat_vector(nothing<f, T>());
+  for (V& a : all[1]) a = splat_vector(nothing<f, T>());
+  for (int64_t k = 0; k < inside; k += 2, x += 2 * step)
+    for (int s = 0; s < 2; ++s)
+      for (int j = 0; j < registers; ++j) all[s][j] = folded<f, V, T>(all[s][j], load_vector(x + s * step + j * w));
+  T each[registers * w];
+  for (int j = 0; j < registers; ++j) store_vector(each + j * w, folded<joining(f), V, T>(all[0][j], all[1][j]));
+  for (int64_t i = 0; i < n; ++i) to[i] = folded<joining(f), T, T>(to[i], each[i]);
+  return inside;
+}
+template <Fold f, class T> int64_t any_narrow_lines(T* to, const T* x, int64_t step, int64_t count, int64_t n) {
+  constexpr int64_t w = width<T>;
+  if (n % w == 0 || step < n || (count - 1) * step + n < 4 * w + 8 * step) return 0;
+  switch (n / w) {
+    case 0: return narrow_lines<f, 1>(to, x, step, count, n);
+    case 1: return narrow_lines<f, 2>(to, x, step, count, n);
+    case 2: return narrow_lines<f, 3>(to, x, step, count, n);
+    case 3: return narrow_lines<f, 4>(to, x, step, count, n);
+    default: return 0;
+  }
+}
+
 template <Fold f, class T> void lines(T* to, const T* x, int64_t step, int64_t count, int64_t n) {
   int64_t k = 0;
   if (step == n && n < width<T> && count >= 2 * width<T>) k = any_packed_lines<f>(to, x, count, n);
+  if (k == 0) k = any_narrow_lines<f>(to, x, step, count, n);
   for (; k + 4 <= count; k += 4) lines_at_once<f, 4>(to, x + k * step, step, n);
   for (; k < count; ++k) lines_at_once<f, 1>(to, x + k * step, step, n);
 }

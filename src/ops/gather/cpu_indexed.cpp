@@ -1,6 +1,7 @@
 // GatherElements, GatherND and TensorScatter on the processor. Elements are moved as so many bytes.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "ops/cpu/parallel.h"
 #include "ops/gather/cpu_indices.h"
@@ -8,13 +9,42 @@
 namespace smelt::ops {
 namespace {
 
+constexpr int64_t several = 16;  // indices that are looked at together
+
+/// Whether `several` indices are places as they are, by the signs of them and of what they leave of the extent: in registers.
+template <class I> bool are_places(const I* index, int64_t extent) {
+  using U = std::make_unsigned_t<I>;
+  const U last = static_cast<U>(std::min<int64_t>(extent - 1, std::numeric_limits<I>::max()));
+  U signs = 0;
+  for (int64_t i = 0; i < several; ++i) signs |= static_cast<U>(index[i]) | (last - static_cast<U>(index[i]));
+  return static_cast<I>(signs) >= 0;
+}
+
 /// y[i] = from[i · run_step + index[i] · step] for i < n; false where an index is outside.
 template <class T, class I> bool gather_run(T* y, const T* from, const I* index, int64_t n, const IndexedElements& at) {
   bool wrong = false;
+  const auto run = [&](int64_t run_step, int64_t step) __attribute__((always_inline)) {
+    int64_t i = 0;
+    const auto take = [&](const auto* places) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < several; ++k) y[i + k] = from[(i + k) * run_step + int64_t{places[k]} * step];
+    };
+    for (; i + several <= n; i += several) {
+      if (are_places(index + i, at.extent)) {
+        take(index + i);
+        continue;
+      }
+      int64_t places[several];
+      for (int64_t k = 0; k < several; ++k) places[k] = index[i + k] + (index[i + k] < 0 ? at.extent : 0);
+      if (!are_places(places, at.extent)) return wrong = true, void();
+      take(places);
+    }
+    for (; i < n; ++i) y[i] = from[i * run_step + place_of(index[i], at.extent, wrong) * step];
+  };
   if (at.run_step == 0 && at.step == 1)
-    for (int64_t i = 0; i < n; ++i) y[i] = from[place_of(index[i], at.extent, wrong)];
+    run(0, 1);
   else
-    for (int64_t i = 0; i < n; ++i) y[i] = from[i * at.run_step + place_of(index[i], at.extent, wrong) * at.step];
+    run(at.run_step, at.step);
   return !wrong;
 }
 

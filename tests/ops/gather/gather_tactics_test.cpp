@@ -161,6 +161,37 @@ TEST(GatherTactics, name_an_index_that_is_outside) {
   EXPECT_THAT([&] { run(t, o.candidates[0]); }, testing::ThrowsMessage<Error>(testing::HasSubstr("index 6 is outside [-6, 6)")));
 }
 
+/// The one wrong index is named wherever it stands, among indices from the start, from the end and of both kinds.
+TEST(GatherTactics, name_the_one_index_that_is_outside_of_long_lines) {
+  std::mt19937_64 random(7);
+  const auto wrongs = [](auto some) {
+    using I = decltype(some);
+    return std::vector<I>{70, -71, 1000, std::numeric_limits<I>::max(), std::numeric_limits<I>::min()};
+  };
+  const auto tries = [&](auto some, DType type) {
+    using I = decltype(some);
+    for (int64_t i = 0; i < 200; ++i) {
+      const int64_t axis = i % 2, kind = i / 2 % 3;
+      const Shape data = axis ? Shape{3, 70} : Shape{70, 37};
+      const I wrong = wrongs(some)[static_cast<size_t>(i) % 5];
+      Tensor at = Tensor::empty(type, axis ? Shape{3, 70} : Shape{9, 37});
+      for (int64_t k = 0; k < at.size(); ++k)
+        at.data<I>()[k] = static_cast<I>(random() % (kind == 2 ? 140 : 70)) - static_cast<I>(kind == 0 ? 0 : 70);
+      Trial right = trial("GatherElements", random_tensor(DType::f32, data, 1), at, {{"axis", axis}});
+      agrees(right);
+      at.data<I>()[static_cast<int64_t>(random() % static_cast<uint64_t>(at.size()))] = wrong;
+      Trial t = trial("GatherElements", right.inputs[0], at, {{"axis", axis}});
+      t.result(DType::f32, at.shape());
+      t.bound.node = &t.node;
+      const Offer o = offer(t.bound, Machine{});
+      EXPECT_THAT([&] { run(t, o.candidates[0]); },
+                  testing::ThrowsMessage<Error>(testing::HasSubstr(fmt::format("index {} is outside [-70, 70)", wrong))));
+    }
+  };
+  tries(int32_t{}, DType::i32);
+  tries(int64_t{}, DType::i64);
+}
+
 TEST(ScatterTactics, put_and_combine_elements) {
   for (const char* how : {"none", "add", "mul", "max", "min"}) {
     for (DType type : {DType::f32, DType::f16, DType::f64, DType::i32, DType::u8}) {

@@ -75,7 +75,14 @@ class SoftmaxColumns final : public Kernel {
         logarithm_(logarithm),
         threads_(useful_threads(threads, views_.rows() * views_.width() * 4)) {
     for (size_t k = 0; k < 2; ++k) step_[k] = views_.stride(k).value_or(0);
-    if (kept > 0 && strides[0][kept - 1] == 1 && strides[1][kept - 1] == 1) adjacent_ = shape[kept - 1];
+    side_by_side_ = kind_ && step_[0] == 1 && step_[1] == 1;
+    for (size_t a = kept; a-- > 0;) {
+      if (shape[a] == 1) continue;
+      if (side_by_side_ && together_ == 1) row_step_[0] = strides[0][a], row_step_[1] = strides[1][a];
+      for (size_t k = 0; k < 2; ++k)
+        if (strides[k][a] != row_step_[k] * together_) return;
+      together_ *= shape[a];
+    }
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
   bool in_place(size_t) const override { return true; }
@@ -84,7 +91,7 @@ class SoftmaxColumns final : public Kernel {
     parallel(threads_, views_.rows(), 1, [&](int64_t begin, int64_t end, int thread) {
       char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
       while (begin < end) {
-        const int64_t n = std::min({tile_columns, adjacent_ - begin % adjacent_, end - begin});
+        const int64_t n = std::min({side_by_side_ ? together_ : tile_columns, together_ - begin % together_, end - begin});
         const char* x = static_cast<const char*>(b.inputs[0]) + views_.offset(begin, 0) * bytes_;
         char* y = static_cast<char*>(b.outputs[0]) + views_.offset(begin, 1) * bytes_;
         if (kind_)
@@ -102,8 +109,8 @@ class SoftmaxColumns final : public Kernel {
   }
 
   void tile(FloatKind kind, const char* x, char* y, float* scratch, int64_t n) const {
-    if (n == 1 && step_[0] == 1 && step_[1] == 1)
-      table().rows(kind, x, 0, y, 0, 1, views_.width(), scratch, logarithm_);
+    if (side_by_side_)
+      table().rows(kind, x, row_step_[0], y, row_step_[1], n, views_.width(), scratch, logarithm_);
     else
       table().columns(kind, x, step_[0], y, step_[1], n, views_.width(), scratch, logarithm_);
   }
@@ -126,7 +133,10 @@ class SoftmaxColumns final : public Kernel {
 
   RowViews views_;
   std::optional<FloatKind> kind_;  // none: f64
-  int64_t bytes_, step_[2] = {}, adjacent_ = 1;
+  int64_t bytes_, step_[2] = {};
+  bool side_by_side_ = false;  // the elements of a row
+  // So many rows lie equally far apart, and how far: where their elements are not side by side, they are adjacent.
+  int64_t together_ = 1, row_step_[2] = {1, 1};
   bool logarithm_;
   int threads_;
 };

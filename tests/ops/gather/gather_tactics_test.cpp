@@ -1,4 +1,6 @@
 // Indexed gathers and scatters on the processor against the reference.
+#include <random>
+
 #include "ops/tactic_check.h"
 #include "smelt/error.h"
 

@@ -1,4 +1,6 @@
 // Reductions and operators along an axis on the processor, over axes and types, against the reference.
+#include <random>
+
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {

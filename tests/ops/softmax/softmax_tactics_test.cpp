@@ -1,4 +1,6 @@
 // Softmax along every axis on the processor against the reference.
+#include <random>
+
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -47,6 +49,22 @@ TEST(SoftmaxTactics, take_many_short_rows) {
 
 TEST(SoftmaxTactics, take_columns_of_every_number_around_a_register) {
   for (int64_t columns = 2; columns <= 70; columns += 3) agrees("LogSoftmax", DType::f32, {2, 6, columns}, 1, 13);
+}
+
+TEST(SoftmaxTactics, take_random_axes_among_those_of_one_element) {
+  std::mt19937 random(5);
+  constexpr int64_t extents[] = {1, 1, 1, 2, 3, 16, 17, 33, 70, 300};
+  constexpr DType types[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
+  for (int i = 0; i < 400; ++i) {
+    Shape shape;
+    do {
+      shape.assign(1 + random() % 5, 1);
+      for (int64_t& e : shape) e = extents[random() % std::size(extents)];
+    } while (elements(shape) > 30'000);
+    SCOPED_TRACE(to_string(shape));
+    agrees(i % 2 ? "LogSoftmax" : "Softmax", types[random() % 4], shape, static_cast<int64_t>(random() % shape.size()),
+           random() % 4 ? 13 : 11);
+  }
 }
 
 TEST(SoftmaxTactics, lose_on_labels_of_rows_and_of_columns) {

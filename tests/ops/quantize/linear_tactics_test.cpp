@@ -1,6 +1,9 @@
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "expr/simd/isa.h"
+#include "ops/cpu/integer/simd/quantize.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -199,6 +202,39 @@ TEST(QuantizeLinearTactics, round_quotients_that_lie_next_to_halves) {
       t.add(Tensor::scalar<int64_t>(type == DType::u8 ? 100 : -28).cast(type), true);
       t.result(type, {count});
       EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << name(type) << count;
+    }
+  }
+}
+
+/// Registers of every width make the same bytes of any number: those of division.
+TEST(QuantizeLinearTactics, bytes_are_the_same_by_all_registers) {
+  if (simd::best() != simd::Isa::avx2) GTEST_SKIP() << "no AVX2";
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> any(0, 1);
+  const float odd[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f, -0.0f, 1e-40f};
+  for (int i = 0; i < 300; ++i) {
+    const auto n = static_cast<int64_t>(1 + random() % 400);
+    const bool is_signed = i % 2;
+    const int32_t low = is_signed ? -128 : 0, zero = low + static_cast<int32_t>(random() % 256);
+    integer::Requantization r;
+    r.divisor = std::exp2(static_cast<float>(random() % 40) - 20) * (1 + any(random));
+    r.inverse = 1 / r.divisor, r.zero = zero;
+    r.low = static_cast<float>(low - zero), r.high = static_cast<float>(low + 255 - zero);
+    std::vector<float> x(static_cast<size_t>(n));
+    for (float& v : x) {
+      const float whole = std::floor((any(random) - 0.5f) * 600);
+      v = random() % 50 == 0 ? odd[random() % std::size(odd)]
+                             : (whole + (random() % 4 == 0 ? 0.5f : any(random))) * r.divisor;  // many next to halves
+    }
+    std::vector<uint8_t> bytes(x.size() + 1, 77);
+    for (const auto quantize : {&avx2::quantize, avx2::widest_quantize()}) {
+      quantize(r, x.data(), n, bytes.data());
+      EXPECT_EQ(bytes.back(), 77);
+      for (size_t k = 0; k < x.size(); ++k) {
+        const float q = x[k] / r.divisor, within = std::isnan(q) ? -static_cast<float>(zero) : std::clamp(q, r.low, r.high);
+        ASSERT_EQ(bytes[k], static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(within)) + zero))
+            << x[k] << " by " << r.divisor;
+      }
     }
   }
 }

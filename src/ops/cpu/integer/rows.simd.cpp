@@ -318,10 +318,10 @@ void depthwise_from(const DepthwisePixels& p, int64_t first) {
 
 const RowFunctions& integer_rows() {
   static const auto wide = wide_depthwise();
-  static const RowFunctions table = {widen<false>,     widen<true>,    requantize,      wide ? wide : depthwise,
-                                     to_floats,        quantize,       quantize_within, dequantize<false>,
-                                     dequantize<true>, best_look_up(), max_of<false>,   max_of<true>,
-                                     add_to<false>,    add_to<true>,   add_sums};
+  static const RowFunctions table = {widen<false>,     widen<true>,       requantize,      wide ? wide : depthwise,
+                                     to_floats,        widest_quantize(), quantize_within, dequantize<false>,
+                                     dequantize<true>, best_look_up(),    max_of<false>,   max_of<true>,
+                                     add_to<false>,    add_to<true>,      add_sums};
   return table;
 }
 

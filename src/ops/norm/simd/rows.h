@@ -32,7 +32,7 @@ struct NormRow {
 /// Rows of n elements of f32, at most `most`, behind each other: y = (x - mean) / sqrt(variance + epsilon) · factor + offset, where row
 /// r has the parameters of channel (first + r) % channels. Sums run beside each other, a row to a lane.
 struct ShortRows {
-  static constexpr int64_t most = 32;
+  static constexpr int64_t most = 80;
   struct Parameters {
     const float *factor, *offset;
     int64_t channels;

@@ -405,6 +405,23 @@ TEST(LineTactics, take_the_top_few_of_columns_and_of_short_rows) {
         }
 }
 
+TEST(LineTactics, take_the_top_few_of_random_rows_with_ties) {
+  std::mt19937 random(3);
+  constexpr DType types[] = {DType::f32, DType::f16, DType::f64, DType::i32, DType::i64, DType::u8};
+  constexpr int64_t lengths[] = {9, 33, 127, 128, 129, 255, 511, 512, 513, 600};
+  for (int i = 0; i < 240; ++i) {
+    const Shape shape{static_cast<int64_t>(1 + random() % 130), lengths[random() % std::size(lengths)]};
+    const double high = random() % 2 ? 5 : 120;  // with few numbers many are equal
+    Trial t = trial("TopK", types[random() % std::size(types)], shape, {{"axis", int64_t{1}}, {"largest", int64_t{i % 2}}});
+    t.inputs[0] = random_tensor(t.inputs[0].type(), shape, static_cast<unsigned>(i), 0, high);
+    if (t.inputs[0].type() == DType::f32 && i % 3 == 0)
+      t.inputs[0].data<float>()[random() % static_cast<uint64_t>(elements(shape))] = std::numeric_limits<float>::quiet_NaN();
+    t.add(ints({static_cast<int64_t>(1 + random() % 9)}), true);
+    SCOPED_TRACE(to_string(shape));
+    agrees(std::move(t), 0);
+  }
+}
+
 TEST(LineTactics, add_up_forwards_and_backwards) {
   for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64}) {
     for (int64_t axis : {0, 1, -1}) {

@@ -33,16 +33,25 @@ void run_nms(ComputeContext& c) {
   const BoxRule rule{scalar_or(c, 2, 0), scalar_or(c, 3, 0), scalar_or(c, 4, -std::numeric_limits<double>::infinity())};
   const bool centered = c.node.get_int("center_point_box", 0) != 0;
   const std::vector<double> numbers = c.in(0).to_doubles(), scores = c.in(1).to_doubles();
-  std::vector<int64_t> selected, taken;
-  BoxPicker picker;
-  std::vector<Box> boxes;
+  std::vector<int64_t> selected, order;
+  std::vector<Box> boxes, kept;
   for (int64_t b = 0; b < batches; ++b) {
     boxes.clear();
     for (int64_t i = 0; i < count; ++i) boxes.push_back(box_of(numbers.data() + (b * count + i) * 4, centered));
     for (int64_t k = 0; k < classes; ++k) {
-      taken.clear();
-      picker.pick(boxes.data(), scores.data() + (b * classes + k) * count, count, rule, taken);
-      for (const int64_t i : taken) selected.insert(selected.end(), {b, k, i});
+      const double* of_class = scores.data() + (b * classes + k) * count;
+      order.clear();
+      kept.clear();
+      for (int64_t i = 0; i < count; ++i)
+        if (of_class[i] >= rule.lowest) order.push_back(i);
+      std::ranges::stable_sort(order, [&](int64_t x, int64_t y) { return of_class[x] > of_class[y]; });
+      for (const int64_t i : order) {
+        const Box& box = boxes[static_cast<size_t>(i)];
+        if (static_cast<double>(kept.size()) >= rule.limit) break;
+        if (std::ranges::any_of(kept, [&](const Box& other) { return overlaps(box, other, rule.threshold); })) continue;
+        kept.push_back(box);
+        selected.insert(selected.end(), {b, k, i});
+      }
     }
   }
   c.outputs[0] = Tensor::of<int64_t>({static_cast<int64_t>(selected.size() / 3), 3}, selected);

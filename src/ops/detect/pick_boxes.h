@@ -1,9 +1,11 @@
-// Non-maximum suppression among the boxes of one class: what the reference and the processor's kernel share.
+// Non-maximum suppression among the boxes of one class.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -117,28 +119,45 @@ struct BoxRule {
   double threshold = 0, lowest = 0;
 };
 
-/// Takes boxes by falling scores, equal ones in their order, where no box that was taken overlaps them. Keeps its memory.
+/// Takes boxes by falling scores, equal ones in their order, where no box that was taken overlaps them. Of many boxes few are looked at
+/// before the limit is reached: the best are found and sorted some at a time. Keeps its memory.
 class BoxPicker {
  public:
-  /// Appends the numbers of the boxes that are taken. A score that is NaN, or below the lowest, takes no part.
-  template <class T>
-  void pick(const Box* boxes, const T* scores, int64_t count, const BoxRule& rule, std::vector<int64_t>& taken) {
-    order_.clear();
-    for (int64_t i = 0; i < count; ++i)
-      if (static_cast<double>(scores[i]) >= rule.lowest) order_.push_back(i);
-    std::sort(order_.begin(), order_.end(),
-              [scores](int64_t x, int64_t y) { return scores[x] > scores[y] || (scores[x] == scores[y] && x < y); });
+  /// Appends the numbers of the boxes that are taken. A score that is NaN, or below the lowest, takes no part. box_at(i): the i-th box.
+  template <class BoxAt>
+  void pick(BoxAt&& box_at, const float* scores, uint32_t count, const BoxRule& rule, std::vector<int64_t>& taken) {
+    const auto lowest = static_cast<float>(rule.lowest);
+    ranks_.resize(count);
+    size_t n = 0;
+    for (uint32_t i = 0; i < count; ++i) ranks_[n] = rank(scores[i], i), n += scores[i] >= lowest;
     kept_.clear(rule.threshold);
-    for (const int64_t i : order_) {
-      if (static_cast<double>(kept_.size()) >= rule.limit) break;
-      if (kept_.overlap(boxes[i])) continue;
-      kept_.add(boxes[i]);
-      taken.push_back(i);
+    const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(n);
+    auto some = static_cast<std::ptrdiff_t>(std::clamp(2 * rule.limit, 64.0, 512.0));
+    for (auto next = ranks_.begin(); next != end; some *= 4) {
+      auto at = next;
+      next += std::min(some, end - next);
+      if (next != end) std::nth_element(at, next, end);
+      std::sort(at, next);
+      for (; at != next; ++at) {
+        if (static_cast<double>(kept_.size()) >= rule.limit) return;
+        const auto i = static_cast<uint32_t>(*at);
+        const Box box = box_at(i);
+        if (kept_.overlap(box)) continue;
+        kept_.add(box);
+        taken.push_back(i);
+      }
     }
   }
 
  private:
-  std::vector<int64_t> order_;
+  /// Smaller for larger scores, and for smaller numbers of equal ones.
+  static uint64_t rank(float score, uint32_t i) {
+    const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // one zero
+    const uint32_t falling = bits ^ (bits >> 31 ? 0u : 0x7fffffffu);
+    return uint64_t{falling} << 32 | i;
+  }
+
+  std::vector<uint64_t> ranks_;
   KeptBoxes kept_;
 };
 

@@ -8,26 +8,15 @@
 #include <cstdlib>
 #include <limits>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SMELT_WATCHED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SMELT_WATCHED 1
-#endif
-#endif
-
 namespace smelt {
 namespace {
 
 std::atomic<int> plans = 0;
 
 int64_t most_kept() {
-#ifdef SMELT_WATCHED
-  return 0;
-#else
+  if (is_memory_watched) return 0;
   const int64_t machine = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return std::min(int64_t{256} << 20, machine / 16);
-#endif
 }
 
 }  // namespace

@@ -5,7 +5,22 @@
 #include <mutex>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SMELT_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SMELT_WATCHED 1
+#endif
+#endif
+
 namespace smelt {
+
+/// By AddressSanitizer, which sees a block's ends alone where each block is one of malloc's.
+#ifdef SMELT_WATCHED
+inline constexpr bool is_memory_watched = true;
+#else
+inline constexpr bool is_memory_watched = false;
+#endif
 
 /// What a run returns is mostly let go before the next run asks for as much again. The system takes large blocks back at once and
 /// hands out new pages, which it fills with zeros when they are first written: a third to two thirds of the time of an operator

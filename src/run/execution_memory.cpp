@@ -10,10 +10,17 @@
 namespace smelt::run {
 
 Tensor ExecutionImpl::memory_of(ValueId v, DType type, const Shape& shape) {
-  const Graph& g = plan_->graph();
-  const NodeId maker = g.value(v).producer;
-  return backend_.allocate(
-      type, shape, maker == NodeId::none ? g.value(v).name : fmt::format("{}, '{}'", describe(g, maker), g.value(v).name));
+  const auto what = [&] {
+    const Graph& g = plan_->graph();
+    const NodeId maker = g.value(v).producer;
+    return maker == NodeId::none ? g.value(v).name : fmt::format("{}, '{}'", describe(g, maker), g.value(v).name);
+  };
+  if (!backend_.is_host()) return backend_.allocate(type, shape, what());
+  try {  // said only where it is asked for: a Loop's iteration takes memory for each of its results
+    return Tensor::empty(type, shape);
+  } catch (const Error& e) {
+    throw e.at(what());
+  }
 }
 
 void ExecutionImpl::upload_externals(SegmentState& state) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "smelt/tensor.h"
@@ -115,6 +117,26 @@ TEST(Memory, tensors_of_a_scope_are_taken_from_its_account_until_the_last_of_the
   EXPECT_EQ(refused([] { Tensor::empty(DType::f32, {1000}); }), "") << "no limit outside of the scope";
   EXPECT_EQ(account->held(), 8000);
   std::thread([&] { kept = Tensor(); }).join();
+  EXPECT_EQ(account->held(), 0);
+}
+
+TEST(Memory, tensors_of_every_size_are_aligned_and_their_own) {
+  const auto account = std::make_shared<MemoryAccount>(100'000'000);
+  const MemoryScope scope(account);
+  std::vector<Tensor> all;
+  for (int64_t turn = 0; turn < 3; ++turn)  // the second and the third take what the ones before let go
+    for (int64_t size = 0; size < 1500; size += 1 + size / 40) {
+      Tensor t = Tensor::empty(DType::u8, {size});
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(t.raw()) % 64, 0u) << size;
+      std::memset(t.raw(), static_cast<int>(all.size() % 251), static_cast<size_t>(size));
+      if (turn == 1 && size % 3 == 0)
+        std::thread([&] { t = Tensor(); }).join();
+      else
+        all.push_back(std::move(t));
+    }
+  for (size_t i = 0; i < all.size(); ++i)
+    for (int64_t k = 0; k < all[i].size(); ++k) ASSERT_EQ(all[i].data<uint8_t>()[k], i % 251) << i;
+  all.clear();
   EXPECT_EQ(account->held(), 0);
 }
 

@@ -70,6 +70,10 @@ TEST_F(GemmCodeDeathTest, is_not_made_again_by_a_run) {
   EXPECT_EXIT((onednn::make_gemm_code(), std::_Exit(generated_by_a_run() == 0 ? 0 : 1)), testing::ExitedWithCode(0), "");
 }
 
+TEST_F(GemmCodeDeathTest, is_waited_for_where_the_process_ends_meanwhile) {
+  EXPECT_EXIT((onednn::begin_gemm_code(), std::exit(0)), testing::ExitedWithCode(0), "");
+}
+
 TEST(GemmCode, is_asked_for_by_tactics_that_run_through_it) {
   EXPECT_TRUE(onednn::names_gemm("\tgemm:f32>f32:1x2x3\tonednn gemm:jit:f32\n"));
   EXPECT_TRUE(onednn::names_gemm("\tconv:f32\tonednn x64:gemm:jit\n"));

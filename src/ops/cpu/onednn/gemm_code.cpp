@@ -2,6 +2,7 @@
 
 #include <array>
 #include <exception>
+#include <mutex>
 #include <thread>
 
 #include "ops/cpu/onednn/primitive.h"
@@ -20,11 +21,16 @@ void make_gemm_code() {
 }
 
 void begin_gemm_code() {
-  static const std::jthread making([] {
-    try {
-      make_gemm_code();
-    } catch (const std::exception&) {  // it comes again, and is reported, where a product runs
-    }
+  static std::once_flag begun;
+  // Waited for at the end of the calling thread; where it ends the process, before static objects go: oneDNN's code is one.
+  thread_local std::jthread making;
+  std::call_once(begun, [] {
+    making = std::jthread([] {
+      try {
+        make_gemm_code();
+      } catch (const std::exception&) {  // it comes again, and is reported, where a product runs
+      }
+    });
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "import/stages.h"
 #include "import/tensors.h"
 #include "import/to_proto.h"
 
@@ -23,12 +24,6 @@ namespace importer {
 namespace {
 
 constexpr int64_t inline_limit = 1024;  // bytes; larger constants go into a data file
-
-std::string serialize(const onnx::ModelProto& model) {
-  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    fail("the plan has {} bytes without its data file, a protobuf message at most 2 GiB", model.ByteSizeLong());
-  return model.SerializeAsString();
-}
 
 // Decides where a constant's bytes go: into the message, as a reference into the model's data file, or into the plan's own.
 class Placement {
@@ -136,33 +131,37 @@ class Placement {
   std::string foreign_file_;
 };
 
+/// The only entry of that key; none for an empty value.
+void set_entry(onnx::ModelProto& model, const char* key, const std::string& value) {
+  auto& metadata = *model.mutable_metadata_props();
+  for (int i = metadata.size(); i-- > 0;)
+    if (metadata[i].key() == key) metadata.DeleteSubrange(i, 1);
+  if (value.empty()) return;
+  auto& entry = *metadata.Add();
+  entry.set_key(key);
+  entry.set_value(value);
+}
+
+/// The plan's bytes, with what says that its graph is as it was written.
+std::string serialize(onnx::ModelProto& model) {
+  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max()))
+    fail("the plan has {} bytes without its data file, a protobuf message at most 2 GiB", model.ByteSizeLong());
+  const std::string graph = model.graph().SerializeAsString();
+  set_entry(model, plan_types_key, hash_of_graph({reinterpret_cast<const uint8_t*>(graph.data()), graph.size()}, model));
+  return model.SerializeAsString();
+}
+
 /// Which data files the plan was written with: its own, and those of another plan that it refers to.
 void set_seals(onnx::ModelProto& model, const Placement& placement, const std::string& own) {
   std::string lines;
-  auto& metadata = *model.mutable_metadata_props();
-  for (int i = metadata.size(); i-- > 0;) {
-    if (metadata[i].key() != plan_data_key) continue;
-    std::istringstream before(metadata[i].value());
+  for (const auto& e : model.metadata_props()) {
+    if (e.key() != plan_data_key) continue;
+    std::istringstream before(e.value());
     for (std::string line; std::getline(before, line);)
       if (placement.refers_to(line.substr(std::min(line.find(' ') + 1, line.size())))) lines += line + "\n";
-    metadata.DeleteSubrange(i, 1);
   }
   if (placement.size() > 0) lines += placement.seal() + " " + own + "\n";
-  if (lines.empty()) return;
-  auto& sealed = *metadata.Add();
-  sealed.set_key(plan_data_key);
-  sealed.set_value(lines);
-}
-
-/// What the plan says of the forms in its data file; another plan's are not its own.
-void set_forms(onnx::ModelProto& model, const std::string& forms) {
-  auto& metadata = *model.mutable_metadata_props();
-  for (int i = metadata.size(); i-- > 0;)
-    if (metadata[i].key() == plan_forms_key) metadata.DeleteSubrange(i, 1);
-  if (forms.empty()) return;
-  auto& entry = *metadata.Add();
-  entry.set_key(plan_forms_key);
-  entry.set_value(forms);
+  set_entry(model, plan_data_key, lines);
 }
 
 /// Whether two paths are the same file, however each is spelled, also through links.
@@ -214,7 +213,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   importer::Placement placement(g, beside && !options.copy_weights, own);
   auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
   if (placement.foreign() > 0 && !options.copy_weights) fail_far_weights(path, placement.foreign(), placement.foreign_file());
-  importer::set_forms(model, placement.store(options.forms));
+  importer::set_entry(model, plan_forms_key, placement.store(options.forms));  // another plan's are not its own
   importer::set_seals(model, placement, own);
   const std::string bytes = importer::serialize(model);
   AtomicFile file(path);
@@ -231,8 +230,8 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
 
 std::string export_bytes(const Graph& g, const ExportOptions& options) {
   const google::protobuf::LogSilencer quiet;
-  return importer::serialize(
-      importer::to_proto(g, options, [](const Tensor& t, onnx::TensorProto& p) { importer::write_tensor(t, p); }));
+  auto model = importer::to_proto(g, options, [](const Tensor& t, onnx::TensorProto& p) { importer::write_tensor(t, p); });
+  return importer::serialize(model);
 }
 
 }  // namespace smelt

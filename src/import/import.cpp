@@ -21,32 +21,49 @@ namespace {
 
 constexpr int most_functions = 10'000;  // ONNX's checker allows no more
 
-/// The functions that a file has, counted before they are read: a hundred thousand of them take seconds.
-int count_functions(std::span<const uint8_t> bytes) {
+/// What is seen of a file's message before it is read.
+struct Outline {
+  int functions = 0;               // a hundred thousand of them take seconds
+  std::span<const uint8_t> graph;  // its bytes; empty where there is not one
+};
+
+Outline outline_of(std::span<const uint8_t> bytes) {
   using google::protobuf::internal::WireFormatLite;
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
-  const uint32_t function =
-      WireFormatLite::MakeTag(onnx::ModelProto::kFunctionsFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-  int count = 0;
+  const auto tag_of = [](int field) { return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED); };
+  const uint32_t function = tag_of(onnx::ModelProto::kFunctionsFieldNumber), graph = tag_of(onnx::ModelProto::kGraphFieldNumber);
+  Outline found;
+  int graphs = 0;
   while (const uint32_t tag = in.ReadTag()) {
-    count += tag == function;
-    if (!WireFormatLite::SkipField(&in, tag)) break;  // no model, which parsing says
+    found.functions += tag == function;
+    uint32_t size = 0;
+    if (tag == graph) {
+      if (!in.ReadVarint32(&size)) break;
+      const auto begin = static_cast<size_t>(in.CurrentPosition());
+      if (size > bytes.size() - begin || !in.Skip(static_cast<int>(size))) break;
+      found.graph = ++graphs == 1 ? bytes.subspan(begin, size) : std::span<const uint8_t>();
+    } else if (!WireFormatLite::SkipField(&in, tag)) {
+      break;  // no model, which parsing says
+    }
   }
-  return count;
+  return found;
 }
 
-void parse(std::span<const uint8_t> bytes, onnx::ModelProto& proto) {
+/// The result: what is_as_written() asks for.
+Outline parse(std::span<const uint8_t> bytes, onnx::ModelProto& proto) {
   constexpr size_t limit = std::numeric_limits<int>::max();
   if (bytes.size() > limit)
     throw Error(fmt::format("the file has {} bytes, a protobuf message at most {}", bytes.size(), limit),
                 "Save the model with external data (onnx.save(..., save_as_external_data=True)).");
-  if (const int count = count_functions(bytes); count > most_functions)
-    fail_unsupported("the model has {} functions, expected at most {}", count, most_functions);
+  const Outline outline = outline_of(bytes);
+  if (outline.functions > most_functions)
+    fail_unsupported("the model has {} functions, expected at most {}", outline.functions, most_functions);
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   if (bytes.empty() || !proto.ParseFromCodedStream(&in) || !in.ConsumedEntireMessage())
     throw Error(fmt::format("not an ONNX model: its {} bytes do not parse as a ModelProto", bytes.size()),
                 "The file may be truncated, or of another format.");
   if (!proto.has_graph()) fail("not an ONNX model: it has no graph");
+  return outline;
 }
 
 ModelInfo info_of(const onnx::ModelProto& m, const std::string& path) {
@@ -61,8 +78,9 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
           const ImportOptions& options, std::set<std::string>& as_bodies) {
   Loaded model;
   model.where = where;
-  parse(bytes, model.proto);
+  const Outline outline = parse(bytes, model.proto);
   ModelInfo info = info_of(model.proto, path);
+  const bool as_written = options.shapes.empty() && is_as_written(model.proto, outline.graph);
   const FusedBodies bodies(model.proto, options);
   const bool bound = !options.shapes.empty();
   if (bound && !bodies.empty()) {  // bodies were written of the plan's own shapes
@@ -88,9 +106,11 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   if (options.supported) make_plain(model);
   bind_shapes(model, options.shapes);
   const bool lenient = options.structure_only;  // inference may want to read a constant whose bytes are missing
-  if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
+  const bool upgrades = needs_upgrade(model.proto);
+  const bool typed = as_written && !upgrades && carries_types(model, options);
+  if (upgrades) infer_shapes(model, lenient);
   upgrade(model);
-  infer_shapes(model, lenient);
+  if (!typed) infer_shapes(model, lenient);
   if (options.supported && replace_microsoft_calls(model)) infer_shapes(model, lenient);
   constexpr int rounds = 16;  // function bodies call functions; ONNX's own are three deep at most
   // A length that one round makes known decides a split in the next.

@@ -1,6 +1,9 @@
 // Reads what export.h wrote: which calls are fused nodes, and which nodes of the model they stand for.
+#include <fmt/core.h>
+
 #include <algorithm>
 
+#include "base/file.h"
 #include "graph/fused.h"
 #include "import/stages.h"
 #include "import/to_proto.h"
@@ -46,6 +49,20 @@ bool has_plan_version(const onnx::FunctionProto& f) {
 }
 
 }  // namespace
+
+std::string hash_of_graph(std::span<const uint8_t> graph, const onnx::ModelProto& model) {
+  std::string versions;
+  for (const auto& o : model.opset_import()) versions += fmt::format("{} {}\n", o.domain(), o.version());
+  const uint64_t seed = hash_bytes(versions.data(), static_cast<int64_t>(versions.size()));
+  return fmt::format("{:016x}", hash_words(graph.data(), static_cast<int64_t>(graph.size()), seed));
+}
+
+bool is_as_written(const onnx::ModelProto& model, std::span<const uint8_t> graph) {
+  if (graph.empty() || !is_plan(model)) return false;
+  const auto& metadata = model.metadata_props();
+  const auto says = std::ranges::find_if(metadata, [](const auto& e) { return e.key() == plan_types_key; });
+  return says != metadata.end() && says->value() == hash_of_graph(graph, model);
+}
 
 std::string fused_function(const onnx::NodeProto& call) { return call.op_type() + "\n" + call.overload(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -79,6 +80,11 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes);
 /// Runs ONNX's shape inference with data propagation. Types and shapes go to value_info, in nested graphs too.
 void infer_shapes(Loaded& model, bool lenient);
 
+// --- carried_types.cpp ------------------------------------------------------------------------------------------------
+/// Whether a plan's values have the types and shapes that smelt wrote, by which they need not be inferred: each node's fit what ONNX's
+/// rule says of that node by itself. Otherwise the model is to be inferred.
+bool carries_types(Loaded& model, const ImportOptions& options);
+
 // --- upgrade.cpp -----------------------------------------------------------------------------------------------------
 /// Rewrites the nodes whose meaning changed since the model's opset, and sets the opset to the newest.
 void upgrade(Loaded& model);
@@ -118,6 +124,10 @@ const onnx::ISchemaRegistry& guarded_schemas();
 // --- plan.cpp --------------------------------------------------------------------------------------------------------
 /// Whether a call becomes a fused node again. Otherwise its function body replaces it.
 bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options);
+/// What smelt.plan.types says of a graph's bytes in versions of operators. Not for security.
+std::string hash_of_graph(std::span<const uint8_t> graph, const onnx::ModelProto& model);
+/// Whether the bytes of a plan's graph are those that smelt wrote.
+bool is_as_written(const onnx::ModelProto& model, std::span<const uint8_t> graph);
 /// The function that a call of the plan's own functions means: its operator and overload.
 std::string fused_function(const onnx::NodeProto& call);
 /// The function bodies of a plan's fused nodes as the file has them, to be compared with what the nodes' programs mean. They are

@@ -1,6 +1,6 @@
 // The model's proto, checked, inferred and upgraded → Graph.
 #include <algorithm>
-#include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -233,11 +233,12 @@ class Builder {
   const Builder* outer_;
   const OnFused& fused_;
   Graph graph_;
-  std::map<std::string, ValueId> values_;
-  std::map<std::string, const onnx::TypeProto*> types_;
-  std::set<std::string> node_names_;
-  std::map<std::string, int> next_name_;
-  std::map<size_t, int32_t> source_index_;
+  // Names are those of the message, or of `captured`.
+  std::unordered_map<std::string_view, ValueId> values_;
+  std::unordered_map<std::string_view, const onnx::TypeProto*> types_;
+  std::unordered_set<std::string> node_names_;
+  std::unordered_map<std::string, int> next_name_;
+  std::unordered_map<size_t, int32_t> source_index_;
 };
 
 // Every value that is read needs an element type; ONNX's inference finds none behind operators without a schema.

@@ -300,6 +300,28 @@ TEST(GpuConv, along_three_axes) {
   }
 }
 
+TEST(GpuConv, depthwise_along_three_axes) {
+  struct Windows {
+    Ints taps, stride, dilation;
+  };
+  const Windows all[] = {{{3, 3, 3}, {1, 1, 1}, {1, 1, 1}}, {{3, 3, 3}, {1, 2, 2}, {1, 1, 1}}, {{5, 3, 3}, {2, 1, 2}, {1, 1, 1}},
+                         {{3, 1, 1}, {1, 1, 1}, {2, 1, 1}}, {{1, 3, 3}, {1, 1, 1}, {1, 2, 3}}, {{5, 5, 5}, {1, 1, 1}, {1, 1, 1}}};
+  for (const int64_t channels : {24, 9, 130})
+    for (const Windows& w : all) {
+      Case c = one({2, channels, 6, 9, 11}, {channels, 1, w.taps[0], w.taps[1], w.taps[2]}, w.stride);
+      for (size_t side = 0; side < 2; ++side)
+        for (size_t a = 0; a < 3; ++a) c.pads.push_back(w.taps[a] / 2 * w.dilation[a] + static_cast<int64_t>(side));
+      c.group = channels;
+      c.dilation = w.dilation;
+      for (const DType type : {DType::f16, DType::bf16, DType::f32})
+        for (const Layout layout : {Layout::nhwc, Layout::plain})
+          EXPECT_THAT(check(c, type, layout), testing::Contains(testing::HasSubstr("depthwise")));
+    }
+  Case multiplied = one({1, 8, 4, 7, 40}, {24, 1, 3, 3, 3});  // three filters a channel
+  multiplied.group = 8;
+  EXPECT_THAT(check(multiplied, DType::f16, Layout::plain), testing::Contains(testing::HasSubstr("depthwise_rows")));
+}
+
 TEST(GpuConv, weights_that_are_computed) {
   for (const bool transposed : {false, true}) {
     Case c = one({1, 12, 7, 7}, {12, 12, 3, 3}, {2, 2}, {1, 1, 1, 1});

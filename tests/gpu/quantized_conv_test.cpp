@@ -175,6 +175,21 @@ TEST(GpuQuantizedConv, takes_a_group_for_each_channel) {
   }
 }
 
+TEST(GpuQuantizedConv, takes_a_group_for_each_channel_of_volumes) {
+  for (const int64_t channels : {72, 7})
+    for (const Shape& taps : {Shape{3, 3, 3}, Shape{2, 5, 3}, Shape{5, 1, 3}, Shape{1, 4, 3}}) {
+      Case c{{2, channels, 5, 9, 13}, {channels, 1, taps[0], taps[1], taps[2]}, {1, 0, 1, 2, 2, 1}, {1, 2, 1}, {1, 1, 1}};
+      c.group = channels;
+      SCOPED_TRACE(::testing::Message() << channels << " channels, " << to_string(taps));
+      for (const Layout from : {Layout::nhwc, Layout::plain}) expect_exact(c, from);
+      c.dilations = {2, 1, 2};
+      c.strides = {2, 1, 3};
+      c.pads = {taps[0], 2, 3, 2, 2, 2};
+      Trial t = narrow(c);
+      EXPECT_THAT(check_on_gpu(t, 0), Contains(HasSubstr("depthwise")));
+    }
+}
+
 /// Taps are multiplied in words of four rows, three, two and one; windows reach beyond 32 pixels.
 TEST(GpuQuantizedConv, takes_filters_of_any_height_for_each_channel) {
   for (const int64_t taps_h : {1, 2, 3, 4, 5, 6, 7, 9}) {

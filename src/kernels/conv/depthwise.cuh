@@ -1,4 +1,4 @@
-// Depthwise convolution of channels-last images: every channel by its own filter.
+// Depthwise convolution of channels-last images and volumes: every channel by its own filter.
 //
 //   sum[n, h, w, c] = sum over taps of x[n, h * stride + kh * dilation - pad, w * …, c] * filter[kh, kw, c]
 //   y[n, h, w, c]   = Epilogue(sum[n, h, w, c], operands at [n, h, w, c])
@@ -6,10 +6,12 @@
 //   x         [N, H, W, C] of any strides but 1 along C
 //   filter    [KH, KW, C]
 //
+// Of volumes, x [N, D, H, W, C] by filter [KD, KH, KW, C], the same for each plane under the taps along D, one after the other.
+//
 // A thread computes a chunk: `pixels` neighbours along W by `vec` channels. For each row of taps it reads `reach` input vectors,
 // each once. Taps outside of the image count as zero. Sums are of type Epilogue::Sum. Where that is i32:
 //
-//   W = u32    filter is [KH / 4, KW, C], each a word of the taps of four rows (depthwise_byte). The bytes of as many rows of x
+//   W = u32    filter is [(KD,) KH / 4, KW, C], each a word of the taps of four rows (depthwise_byte). The bytes of as many rows of x
 //              become a word of each channel, and an instruction adds four products (dp4a). Sums are of x as it is, with g.zero
 //              outside of the image.
 //   W = float  weights of 9 bits, or channels that are no multiple of 4: the zero point is subtracted from x, and products are
@@ -32,10 +34,11 @@ template <DepthwiseConfig Config> struct DepthwiseChunk {
   static constexpr int taps_h = Config.taps_h, taps_w = Config.taps_w, stride = Config.stride_w, dilation = Config.dilation_w;
   static constexpr int pixels = Config.pixels, vec = Config.vec;
   static constexpr int reach = (pixels - 1) * stride + (taps_w - 1) * dilation + 1;               // input vectors of a row
+  static constexpr bool volume = Config.taps_d > 0;
 
-  u32 column, row, first;       // channel, (n, h) of the output, w of the first pixel
+  u32 column, row, first;       // channel, (n, h) or (n, d, h) of the output, w of the first pixel
   u32 n;
-  int top, left;                // h and w of its first input vector, which may lie outside
+  int front = 0, top, left;     // d, h and w of its first input vector, which may lie outside
   int channels;                 // of the image
 
   template <class Args> __device__ __forceinline__ DepthwiseChunk(const Args& g, u32 chunk) {
@@ -43,10 +46,29 @@ template <DepthwiseConfig Config> struct DepthwiseChunk {
     column = (chunk - rest * g.columns.divisor) * vec;
     row = g.groups.quotient(rest);
     first = (rest - row * g.groups.divisor) * pixels;
-    n = g.rows.quotient(row);
-    top = int(row - n * g.rows.divisor) * g.stride - g.pad_h;
+    const u32 plane = g.rows.quotient(row);
+    n = plane;
+    if constexpr (volume) {
+      n = g.depth.quotient(plane);
+      front = int(plane - n * g.depth.divisor) * g.stride_d - g.pad_d;
+    }
+    top = int(row - plane * g.rows.divisor) * g.stride - g.pad_h;
     left = int(first) * stride - g.pad_w;
     channels = g.columns.divisor * vec;
+  }
+  /// Calls f(plane of the image, that of the filter, whether it lies inside) for each tap along the depth; filters have so many rows a plane.
+  template <class Args, class X, class W, class F>
+  __device__ __forceinline__ void each_plane(const Args& g, const X* image, const W* filter, int rows, F&& f) const {
+    if constexpr (volume) {
+      constexpr int together = Config.taps_d * taps_h * taps_w <= 32 ? Config.taps_d : 1;         // their loads are on their way at once
+#pragma unroll (together)
+      for (int kd = 0; kd < Config.taps_d; ++kd) {
+        const int d = front + kd * g.dilation_d;
+        f(image + d * g.plane, filter + kd * rows * taps_w * channels, d >= 0 && d < g.in_depth);
+      }
+    } else {
+      f(image, filter, true);
+    }
   }
   /// The tap along W that pixel p has on vector i of a row, or none: -1. A constant once loops are unrolled.
   static __device__ constexpr int tap(int i, int p) {
@@ -71,7 +93,13 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
 
   /// Adds all taps of a chunk.
   __device__ __forceinline__ DepthwiseSums(const DepthwiseArgs<X, W>& g, u32 chunk) : Chunk(g, chunk) {
-    const X* image = g.x + this->n * g.from[0] + this->column;                                    // (H, W, vec)
+    this->each_plane(g, g.x + this->n * g.from[0] + this->column, g.filter + this->column, taps_h,
+                     [&](const X* image, const W* filter, bool inside) { plane(g, image, filter, inside); });
+  }
+
+ private:
+  /// Adds the taps of a plane.
+  __device__ __forceinline__ void plane(const DepthwiseArgs<X, W>& g, const X* image, const W* filter, bool in_volume) {
     Vector<X, vec> outside{};
     if constexpr (bytes)
       for (int e = 0; e < vec; ++e) outside.at[e] = static_cast<X>(g.zero);
@@ -79,12 +107,12 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
 #pragma unroll
     for (int kh = 0; kh < taps_h; ++kh) {
       const int h = this->top + kh * g.dilation;
-      const bool inside = h >= 0 && h < g.height;
+      const bool inside = in_volume && h >= 0 && h < g.height;
       const X* line = image + h * g.from[1];                                                      // (W, vec)
       Vector<W, vec> f[taps_w];                                                                   // (KW, vec)
 #pragma unroll
       for (int kw = 0; kw < taps_w; ++kw)
-        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(g.filter + (kh * taps_w + kw) * this->channels + this->column);
+        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(filter + (kh * taps_w + kw) * this->channels);
 #pragma unroll
       for (int i = 0; i < Chunk::reach; ++i) {
         if (!Chunk::used(i)) continue;
@@ -107,8 +135,6 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
       }
     }
   }
-
- private:
   static __device__ __forceinline__ Sum less_zero(const Vector<X, vec>& v, int e, float zero) {
     if constexpr (bytes && vec % 4 == 0)
       return smelt_expr::float_of_byte(smelt_expr::ByteOf<X>{words_of(v).at[e / 4], static_cast<u32>(e % 4)}, zero);
@@ -131,24 +157,25 @@ template <class X, DepthwiseConfig Config, class Sum> struct DepthwiseSums<X, u3
 
   /// Adds all taps of a chunk.
   __device__ __forceinline__ DepthwiseSums(const DepthwiseArgs<X, u32>& g, u32 chunk) : Chunk(g, chunk) {
-    const X* image = g.x + this->n * g.from[0] + this->column;                                    // (H, W, vec)
-    const u32 outside = static_cast<u8>(g.zero) * 0x01010101u;
-    rows<0>(g, image, outside);
+    this->each_plane(g, g.x + this->n * g.from[0] + this->column, g.filter + this->column, (taps_h + 3) / 4,
+                     [&](const X* image, const u32* filter, bool inside) { rows<0>(g, image, filter, inside); });
   }
 
  private:
-  /// Adds taps `from` and up to three more along H, and those behind them.
-  template <int from> __device__ __forceinline__ void rows(const DepthwiseArgs<X, u32>& g, const X* image, u32 outside) {
+  /// Adds taps `from` and up to three more along H of a plane, and those behind them.
+  template <int from>
+  __device__ __forceinline__ void rows(const DepthwiseArgs<X, u32>& g, const X* image, const u32* filter, bool inside) {
     constexpr int count = taps_h - from < 4 ? taps_h - from : 4;
+    const u32 outside = static_cast<u8>(g.zero) * 0x01010101u;
     Vector<u32, vec> f[taps_w];                                                                   // (KW, vec)
 #pragma unroll
     for (int kw = 0; kw < taps_w; ++kw)
-      f[kw] = *reinterpret_cast<const Vector<u32, vec>*>(g.filter + (from / 4 * taps_w + kw) * this->channels + this->column);
+      f[kw] = *reinterpret_cast<const Vector<u32, vec>*>(filter + (from / 4 * taps_w + kw) * this->channels);
 #pragma unroll
     for (int i = 0; i < Chunk::reach; ++i) {
       if (!Chunk::used(i)) continue;
       const int w = this->left + i;
-      const bool in_line = w >= 0 && w < g.width;
+      const bool in_line = inside && w >= 0 && w < g.width;
       Bytes v[count];                                                                             // (KH, vec)
 #pragma unroll
       for (int k = 0; k < count; ++k) {
@@ -175,7 +202,7 @@ template <class X, DepthwiseConfig Config, class Sum> struct DepthwiseSums<X, u3
         }
       }
     }
-    if constexpr (from + count < taps_h) rows<from + count>(g, image, outside);
+    if constexpr (from + count < taps_h) rows<from + count>(g, image, filter, inside);
   }
   /// Of four channels, words with the bytes of `count` rows side by side. Bytes beyond them are what they are: their weights are 0.
   template <int count> static __device__ __forceinline__ void gather(const Bytes (&v)[count], int q, u32 (&x)[4]) {

@@ -1,10 +1,12 @@
-// Depthwise convolution of plain images and of sequences, whose rows are contiguous: every channel by its own filters.
+// Depthwise convolution of plain images, of volumes and of sequences, whose rows are contiguous: every channel by its own filters.
 //
 //   sum[n, m, h, w] = sum over taps of x[n, m / multiplier, h * stride + kh * dilation - pad, w * …] * filter[m, kh, kw]
 //   y[n, m, h, w]   = Epilogue(sum[n, m, h, w], operands at [n, m, h, w])
 //
 //   x         [N, C, H, W] of any strides but 1 along W; a sequence [N, C, L] has one row
 //   filter    [M, KH, KW]
+//
+// Of volumes, x [N, C, D, H, W] by filter [M, KD, KH, KW], the same for each plane under the taps along D, one after the other.
 //
 // A warp computes a tile: 32 * pixels neighbours of one output row. For each row of taps it copies the input row under the tile
 // to its part of shared memory; each thread loads the window of its pixels from there, `pixels` elements at a time. The sums go
@@ -73,21 +75,39 @@ __device__ __forceinline__ void depthwise_rows_conv(const WithEpilogue<Depthwise
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * Config.warps + warp;
   if (unit >= g.units) return;
   Sum* staged = memory[warp];
-  const u32 line = g.tiles.quotient(unit), first = (unit - line * g.tiles.divisor) * Row::tile;   // (n, m, h); w
-  const u32 filters = g.rows.quotient(line), h = line - filters * g.rows.divisor;                 // (n, m)
+  const u32 line = g.tiles.quotient(unit), first = (unit - line * g.tiles.divisor) * Row::tile;   // (n, m, h) or (n, m, d, h); w
+  const u32 planes = g.rows.quotient(line), h = line - planes * g.rows.divisor;                   // (n, m) or (n, m, d)
+  constexpr bool volume = Config.taps_d > 0;
+  u32 filters = planes, d = 0;                                                                    // (n, m)
+  if constexpr (volume) {
+    filters = g.depth.quotient(planes);
+    d = planes - filters * g.depth.divisor;
+  }
   const u32 n = g.outputs.quotient(filters), m = filters - n * g.outputs.divisor;
-  const X* plane = g.x + n * g.from[0] + g.multiplier.quotient(m) * g.from[1];                    // (H, W)
-  const W* filter = g.filter + i64(m) * (Row::taps_h * Row::taps_w);                              // (KH, KW)
+  const X* image = g.x + n * g.from[0] + g.multiplier.quotient(m) * g.from[1];                    // ((D,) H, W)
+  constexpr int plane_taps = Row::taps_h * Row::taps_w;
+  const W* filter = g.filter + i64(m) * ((volume ? Config.taps_d : 1) * plane_taps);              // ((KD,) KH, KW)
   const int top = int(h) * g.stride - g.pad_h, left = int(first) * Row::stride - g.pad_w;
 
   Row row;
+  const auto add_plane = [&](const X* plane, const W* taps) {
 #pragma unroll 1
-  for (int kh = 0; kh < Row::taps_h; ++kh) {
-    const int at = top + kh * g.dilation;
-    Row::stage(plane + at * g.from[2], left, at >= 0 && at < g.height, g, staged);
-    __syncwarp();
-    row.add(staged, filter + kh * Row::taps_w);
-    __syncwarp();
+    for (int kh = 0; kh < Row::taps_h; ++kh) {
+      const int at = top + kh * g.dilation;
+      Row::stage(plane + at * g.from[2], left, at >= 0 && at < g.height, g, staged);
+      __syncwarp();
+      row.add(staged, taps + kh * Row::taps_w);
+      __syncwarp();
+    }
+  };
+  if constexpr (volume) {
+#pragma unroll 1
+    for (int kd = 0; kd < Config.taps_d; ++kd) {
+      const int at = int(d) * g.stride_d - g.pad_d + kd * g.dilation_d;
+      if (at >= 0 && at < g.in_depth) add_plane(image + at * g.plane, filter + kd * plane_taps);
+    }
+  } else {
+    add_plane(image, filter);
   }
 
   typename Row::Piece sums;
@@ -99,6 +119,7 @@ __device__ __forceinline__ void depthwise_rows_conv(const WithEpilogue<Depthwise
   for (u32 p = 0; p < Config.pixels; ++p) {
     const u32 w = first + p * 32 + lane;
     const Sum one[1] = {staged[p * 32 + lane]};
-    if (w < g.out_width) epilogue.apply(epilogue.start(0), (n * g.rows.divisor + h) * g.out_width + w, m, 1, one);
+    const u32 plane = volume ? n * g.depth.divisor + d : n;
+    if (w < g.out_width) epilogue.apply(epilogue.start(0), (plane * g.rows.divisor + h) * g.out_width + w, m, 1, one);
   }
 }

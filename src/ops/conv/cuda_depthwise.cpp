@@ -1,4 +1,4 @@
-// Depthwise convolutions of channels-last images (src/kernels/conv/depthwise.cuh). Specialised on the filter's taps, the stride
+// Depthwise convolutions of channels-last images and volumes (src/kernels/conv/depthwise.cuh). Specialised on the filter's taps, the stride
 // and dilation along W, the program and how many outputs a thread makes.
 #include <fmt/format.h>
 
@@ -37,10 +37,12 @@ GpuRequest request(const GpuRequest& r, int64_t vec) {
 
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
-  const std::string config = config_source("DepthwiseConfig", {{"taps_h", p.w[2]},
-                                                               {"taps_w", p.w[3]},
-                                                               {"stride_w", p.stride[1]},
-                                                               {"dilation_w", p.dilation[1]},
+  const Shape taps = three(spatial_of(p.w), 0);
+  const std::string config = config_source("DepthwiseConfig", {{"taps_h", taps[1]},
+                                                               {"taps_w", taps[2]},
+                                                               {"stride_w", p.stride.back()},
+                                                               {"dilation_w", p.dilation.back()},
+                                                               {"taps_d", taps[0]},
                                                                {"pixels", pixels},
                                                                {"vec", vec},
                                                                {"threads", threads}});
@@ -58,19 +60,22 @@ Tensor packed(const Tensor& w) {
   return to;
 }
 
-/// Words of the taps of four rows [KH / 4, KW, C] (kernels::depthwise_byte), of i16 weights [C, 1, KH, KW] that fit 8 bits.
+/// Words of the taps of four rows [KD, KH / 4, KW, C] (kernels::depthwise_byte), of i16 weights [C, 1, (KD,) KH, KW] that fit 8 bits.
 Tensor words(const Tensor& w) {
-  const int64_t channels = w.shape()[0], taps_h = w.shape()[2], taps_w = w.shape()[3];
-  Tensor to = Tensor::zeros(DType::u32, {(taps_h + 3) / 4, taps_w, channels});
+  const Shape taps = three(spatial_of(w.shape()), 1);
+  const int64_t channels = w.shape()[0], taps_h = taps[1], taps_w = taps[2], rows_of_words = (taps_h + 3) / 4;
+  Tensor to = Tensor::zeros(DType::u32, {taps[0], rows_of_words, taps_w, channels});
   auto* words = static_cast<uint32_t*>(to.raw());
   const auto* from = static_cast<const int16_t*>(w.raw());
   for (int64_t c = 0; c < channels; ++c)
-    for (int64_t h = 0; h < taps_h; ++h)
-      for (int64_t x = 0; x < taps_w; ++x) {
-        const int64_t rows = std::min<int64_t>(4, taps_h - h / 4 * 4);
-        const int64_t byte = kernels::depthwise_byte(static_cast<int>(rows), static_cast<int>(c % 4)) + h % 4;
-        words[(h / 4 * taps_w + x) * channels + c] |= static_cast<uint32_t>(static_cast<uint8_t>(*from++)) << (8 * byte);
-      }
+    for (int64_t d = 0; d < taps[0]; ++d)
+      for (int64_t h = 0; h < taps_h; ++h)
+        for (int64_t x = 0; x < taps_w; ++x) {
+          const int64_t rows = std::min<int64_t>(4, taps_h - h / 4 * 4);
+          const int64_t byte = kernels::depthwise_byte(static_cast<int>(rows), static_cast<int>(c % 4)) + h % 4;
+          words[((d * rows_of_words + h / 4) * taps_w + x) * channels + c] |= static_cast<uint32_t>(static_cast<uint8_t>(*from++))
+                                                                              << (8 * byte);
+        }
   return to;
 }
 
@@ -81,21 +86,23 @@ class DepthwiseKernel final : public DepthwiseCuda<Args> {
                       fmt::format("conv:depthwise:{}", smelt::name(weight_type(r, vec))),
                       [&] { return in_words(r, vec) ? words(r.weights()) : packed(r.weights().cast(weight_type(r, vec))); }) {
     const Problem& p = r.problem;
-    const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
-    args.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
+    const Shape out = three(spatial_of(p.y), 1), in = three(spatial_of(p.x[0].shape), 1), steps = five_strides(r.node.inputs[0]);
+    const int64_t columns = p.y[1] / vec, groups = (out[2] + pixels - 1) / pixels;
+    args.chunks = static_cast<uint32_t>(p.y[0] * out[0] * out[1] * groups * columns);
     args.columns = Divider(static_cast<uint32_t>(columns));
     args.groups = Divider(static_cast<uint32_t>(groups));
-    args.rows = Divider(static_cast<uint32_t>(p.y[2]));
+    args.rows = Divider(static_cast<uint32_t>(out[1]));
+    args.depth = Divider(static_cast<uint32_t>(out[0]));
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    args.height = narrow(p.x[0].shape[2]);
-    args.width = narrow(p.x[0].shape[3]);
-    args.out_width = narrow(p.y[3]);
-    args.stride = narrow(p.stride[0]);
-    args.pad_h = narrow(p.pad_begin[0]);
-    args.pad_w = narrow(p.pad_begin[1]);
-    args.dilation = narrow(p.dilation[0]);
+    const Shape stride = three(p.stride, 1), pad = three(p.pad_begin, 0), dilation = three(p.dilation, 1);
+    args.in_depth = narrow(in[0]), args.height = narrow(in[1]), args.width = narrow(in[2]);
+    args.out_width = narrow(out[2]);
+    args.stride_d = narrow(stride[0]), args.stride = narrow(stride[1]);
+    args.pad_d = narrow(pad[0]), args.pad_h = narrow(pad[1]), args.pad_w = narrow(pad[2]);
+    args.dilation_d = narrow(dilation[0]), args.dilation = narrow(dilation[1]);
     args.zero = r.zero();
-    copy(args.from, pixel_steps(r.node.inputs[0]));
+    copy(args.from, {steps[0], steps[3], steps[4]});
+    args.plane = steps[2];
     shape = {.grid = {(int64_t{args.chunks} + threads - 1) / threads}, .block = {threads, 1, 1}};
   }
 };
@@ -103,12 +110,17 @@ class DepthwiseKernel final : public DepthwiseCuda<Args> {
 std::optional<Refusal> rejects(const GpuRequest& r) {
   if (auto why = rejects_depthwise(r)) return why;
   const Problem& p = r.problem;
-  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2", p.spatial());
+  if (p.spatial() != 2 && p.spatial() != 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2 or 3", p.spatial());
   if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0]))
     return refuse(Reason::wrong_layout, "an image that is not channels-last");
-  if (elements(p.w) / p.w[0] > 81 || p.stride[1] > 4 || p.dilation[1] > 4)
-    return refuse(Reason::too_large, "{}x{} taps of stride {} and dilation {} along W, expected at most 81, 4 and 4", p.w[2],
-                  p.w[3], p.stride[1], p.dilation[1]);
+  // A plane's taps are unrolled; floats hold sums of so many products of integers.
+  constexpr int64_t most_taps = 81;
+  const Shape taps = three(spatial_of(p.w), 1);
+  if (taps[1] * taps[2] > most_taps || p.stride.back() > 4 || p.dilation.back() > 4)
+    return refuse(Reason::too_large, "{}x{} taps of stride {} and dilation {} along W, expected at most {}, 4 and 4", taps[1],
+                  taps[2], p.stride.back(), p.dilation.back(), most_taps);
+  if (p.quantization && elements(taps) > most_taps)
+    return refuse(Reason::too_large, "{} taps of 8-bit integers, expected at most {}", elements(taps), most_taps);
   return std::nullopt;
 }
 
@@ -125,14 +137,14 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   const double full = 512.0 * std::max(1, r.gpu->info.multiprocessors);
   for (int64_t vec = widest; vec >= 1 && vec * 4 >= widest; vec /= 2)
     for (const int64_t pixels : {1, 2, 4}) {
-      if (pixels > 1 && pixels / 2 >= p.y[3]) break;
+      if (pixels > 1 && pixels / 2 >= p.y.back()) break;
       const int64_t vectors = elements(p.y) / vec;
       const double chunks = static_cast<double>(vectors) / static_cast<double>(pixels);
       // Each input vector is read by the windows around it, from the L1 cache but for the first time.
-      const double again =
-          static_cast<double>((pixels - 1) * p.stride[1] + (p.w[3] - 1) * p.dilation[1] + 1) / static_cast<double>(pixels);
-      const double loads =
-          static_cast<double>(elements(p.y)) * static_cast<double>(p.w[2]) * again * static_cast<double>(size) / 4;
+      const double again = static_cast<double>((pixels - 1) * p.stride.back() + (p.w.back() - 1) * p.dilation.back() + 1) /
+                           static_cast<double>(pixels);
+      const double rows = static_cast<double>(elements(spatial_of(p.w)) / p.w.back());  // of the filter
+      const double loads = static_cast<double>(elements(p.y)) * rows * again * static_cast<double>(size) / 4;
       const double access = 16.0 / static_cast<double>(std::min<int64_t>(16, vec * size));
       const double estimate = gpu_estimate_us(*r.gpu, moved + loads * access) * (1 + 0.1 * std::max(0.0, full / chunks - 1));
       offer.candidates.push_back(

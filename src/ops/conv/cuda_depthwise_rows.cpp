@@ -1,4 +1,4 @@
-// Depthwise convolutions of plain images and of sequences (src/kernels/conv/depthwise_rows.cuh). Specialised on the filter's
+// Depthwise convolutions of plain images, of volumes and of sequences (src/kernels/conv/depthwise_rows.cuh). Specialised on the filter's
 // taps, the stride and dilation along W, the program and how many outputs a thread makes.
 #include <fmt/format.h>
 
@@ -18,19 +18,18 @@ constexpr int64_t warps = 4;             // of a block
 constexpr int64_t longest_window = 128;  // input elements that a thread keeps in registers
 using Args = kernels::DepthwiseRowsArgs<void, void>;
 
-/// A spatial extent along H, and along W; a sequence has one row.
-int64_t along_h(const Shape& spatial, int64_t otherwise) { return spatial.size() > 1 ? spatial[0] : otherwise; }
-
 int64_t window(const Problem& p, int64_t pixels) {
   return (pixels - 1) * p.stride.back() + (p.w.back() - 1) * p.dilation.back() + 1;
 }
 
 std::string source(const GpuRequest& r, int64_t pixels) {
   const Problem& p = r.problem;
-  const std::string config = config_source("DepthwiseRowsConfig", {{"taps_h", along_h(spatial_of(p.w), 1)},
-                                                                   {"taps_w", p.w.back()},
+  const Shape taps = three(spatial_of(p.w), 1);
+  const std::string config = config_source("DepthwiseRowsConfig", {{"taps_h", taps[1]},
+                                                                   {"taps_w", taps[2]},
                                                                    {"stride_w", p.stride.back()},
                                                                    {"dilation_w", p.dilation.back()},
+                                                                   {"taps_d", p.spatial() == 3 ? taps[0] : 0},
                                                                    {"pixels", pixels},
                                                                    {"warps", warps}});
   const KernelEntry conv{"conv", std::to_string(32 * warps),
@@ -45,23 +44,24 @@ class DepthwiseRowsKernel final : public DepthwiseCuda<Args> {
       : DepthwiseCuda(r, {name, source(r, pixels), r.compile_options()}, r.epilogue(1), "conv:plain",
                       [&] { return r.weights(); }) {
     const Problem& p = r.problem;
-    const Shape in = spatial_of(p.x[0].shape), out = spatial_of(p.y), steps = memory_strides(r.node.inputs[0]);
-    const int64_t tiles = (out.back() + 32 * pixels - 1) / (32 * pixels), rows = along_h(out, 1);
-    args.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
+    const Shape in = three(spatial_of(p.x[0].shape), 1), out = three(spatial_of(p.y), 1), steps = five_strides(r.node.inputs[0]);
+    const Shape stride = three(p.stride, 1), pad = three(p.pad_begin, 0), dilation = three(p.dilation, 1);
+    const int64_t tiles = (out[2] + 32 * pixels - 1) / (32 * pixels);
+    args.units = static_cast<uint32_t>(p.y[0] * p.outputs() * out[0] * out[1] * tiles);
     args.tiles = Divider(static_cast<uint32_t>(tiles));
-    args.rows = Divider(static_cast<uint32_t>(rows));
+    args.rows = Divider(static_cast<uint32_t>(out[1]));
+    args.depth = Divider(static_cast<uint32_t>(out[0]));
     args.outputs = Divider(static_cast<uint32_t>(p.outputs()));
     args.multiplier = Divider(static_cast<uint32_t>(p.outputs() / p.group));
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    args.height = narrow(along_h(in, 1));
-    args.width = narrow(in.back());
-    args.out_width = narrow(out.back());
-    args.stride = narrow(along_h(p.stride, 1));
-    args.pad_h = narrow(along_h(p.pad_begin, 0));
-    args.pad_w = narrow(p.pad_begin.back());
-    args.dilation = narrow(along_h(p.dilation, 1));
+    args.in_depth = narrow(in[0]), args.height = narrow(in[1]), args.width = narrow(in[2]);
+    args.out_width = narrow(out[2]);
+    args.stride_d = narrow(stride[0]), args.stride = narrow(stride[1]);
+    args.pad_d = narrow(pad[0]), args.pad_h = narrow(pad[1]), args.pad_w = narrow(pad[2]);
+    args.dilation_d = narrow(dilation[0]), args.dilation = narrow(dilation[1]);
     args.zero = r.zero();
-    copy(args.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
+    copy(args.from, {steps[0], steps[1], steps[3]});
+    args.plane = steps[2];
     shape = {.grid = {(int64_t{args.units} + warps - 1) / warps}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
   }
 };
@@ -71,7 +71,7 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
   if (auto why = rejects_depthwise(r)) return why;
   const Problem& p = r.problem;
   const BoundTensor& x = r.node.inputs[0];
-  if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
+  if (p.spatial() > 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", p.spatial());
   if (const int64_t step = memory_strides(x).back(); x.shape.back() > 1 && step != 1)
     return refuse(Reason::wrong_layout, "neighbours along W lie {} elements apart, expected 1", step);
   if (window(p, 1) > longest_window || p.stride.back() > 4)

@@ -35,6 +35,10 @@ std::vector<Form> image_forms() {
        "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = silu(%3):f32; %5 = cast(%4):f16; return %5 }");
   conv("Conv", DType::f32, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::plain,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
+  // With channels of their own along three axes.
+  for (const Layout layout : {Layout::nhwc, Layout::plain})
+    conv("Conv", DType::f16, {1, 72, 16, 28, 28}, {72, 1, 3, 3, 3}, {1, 72, 16, 14, 14}, layout,
+         {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"strides", Ints{1, 2, 2}}, {"group", int64_t{72}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc, {{"strides", Ints{2, 2}}});
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
@@ -56,6 +60,7 @@ std::vector<Form> image_forms() {
   integers(DType::u8, {1, 64, 8, 28, 28}, {64, 64, 3, 3, 3}, {1, 64, 8, 28, 28}, Layout::nhwc, 1);
   integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
   integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
+  integers(DType::u8, {1, 72, 8, 28, 28}, {72, 1, 3, 3, 3}, {1, 72, 8, 28, 28}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 30, 30}, {72, 1, 3, 3}, {1, 72, 30, 30}, Layout::plain, 72);
   // What ends a residual block of 8 bits, of so many pixels that tiles alternate: the sums quantised, another tensor added, and
   // both quantised again.

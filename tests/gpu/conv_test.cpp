@@ -291,6 +291,9 @@ TEST(GpuConv, along_three_axes) {
     for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
       if (!c.program.empty() && type != DType::f16) continue;
       const auto names = check(c, type, Layout::nhwc);
+      if (c.group == 1 && c.x[0][1] > 4) {
+        EXPECT_THAT(names, testing::Contains(testing::HasSubstr("implicit")));
+      }
       const bool whole_vectors = c.x[0][1] % 8 == 0 && c.w[0] % 8 == 0;
       if (type != DType::f32 && whole_vectors && c.group == 1) {
         EXPECT_THAT(names, testing::Contains(testing::HasSubstr("cudnn")));
@@ -320,6 +323,63 @@ TEST(GpuConv, depthwise_along_three_axes) {
   Case multiplied = one({1, 8, 4, 7, 40}, {24, 1, 3, 3, 3});  // three filters a channel
   multiplied.group = 8;
   EXPECT_THAT(check(multiplied, DType::f16, Layout::plain), testing::Contains(testing::HasSubstr("depthwise_rows")));
+}
+
+/// Windows overlap; every stride-th pixel has the same taps. Each case has some 16 kernels to compile.
+TEST(GpuConv, transposed_by_phases) {
+  struct Windows {
+    Shape x, w;
+    Ints stride, pads, more;
+    std::vector<DType> types;
+    Ints dilation = {};
+  };
+  constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  const Windows all[] = {
+      {{2, 24, 7, 5}, {24, 16, 4, 4}, {2, 2}, {1, 1, 1, 1}, {0, 0}, {f16, bf16, f32}},
+      {{1, 64, 6, 9}, {64, 40, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, {f16}},
+      {{1, 40, 5, 6}, {40, 24, 5, 2}, {3, 1}, {1, 0, 1, 1}, {0, 0}, {f16}},
+      {{2, 32, 4, 5}, {32, 8, 3, 3}, {1, 2}, {2, 1, 2, 1}, {0, 1}, {f16}, {2, 1}},
+      {{2, 48, 37}, {48, 24, 16}, {8}, {4, 4}, {0}, {bf16, f32}},
+      {{2, 72, 2, 3, 4}, {72, 16, 3, 4, 3}, {2, 2, 1}, {1, 1, 1, 1, 1, 1}, {1, 0, 0}, {f16, f32}},
+  };
+  for (const Windows& w : all) {
+    Case c = one(w.x, w.w, w.stride, w.pads);
+    c.transposed = true;
+    c.output_padding = w.more;
+    c.dilation = w.dilation;
+    c.bias = w.x[0] == 2;
+    SCOPED_TRACE(::testing::Message() << to_string(w.x) << " by " << to_string(w.w));
+    for (const DType type : w.types) EXPECT_THAT(check(c, type, Layout::nhwc), testing::Contains(testing::HasSubstr("implicit")));
+  }
+}
+
+TEST(GpuConv, transposed_and_upsampled_along_other_axes) {
+  const auto implicit = testing::Contains(testing::HasSubstr("implicit"));
+  for (const DType type : {DType::f16, DType::f32}) {
+    for (const Ints& stride : {Ints{2, 2, 2}, Ints{3, 1, 2}}) {
+      Case c = one({2, 24, 3, 5, 4}, {24, 16, stride[0], stride[1], stride[2]}, stride);
+      c.transposed = true;
+      EXPECT_THAT(check(c, type, Layout::nhwc), implicit);
+    }
+    Case line = one({2, 24, 9}, {24, 18, 4}, {4});
+    line.transposed = true;
+    EXPECT_THAT(check(line, type, Layout::nhwc), implicit);
+    Case up;
+    up.x = {{2, 16, 2, 3, 4}, {2, 24, 4, 6, 8}};
+    up.w = {19, 40, 3, 3, 3};
+    up.pads = {1, 1, 1, 1, 1, 1};
+    up.upsample = {2, 1};
+    const auto names = check(up, type, Layout::nhwc);
+    EXPECT_THAT(names, implicit);
+    if (type != DType::f32) {
+      EXPECT_THAT(names, testing::Contains(testing::HasSubstr("walked")));
+    }
+    up.upsample = {4, 2};
+    up.w = {24, 40, 1, 3, 2};
+    up.pads = {0, 2, 1, 0, 1, 0};
+    up.stride = {1, 2, 1};
+    EXPECT_THAT(check(up, type, Layout::nhwc), implicit);
+  }
 }
 
 TEST(GpuConv, weights_that_are_computed) {

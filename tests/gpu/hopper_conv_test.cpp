@@ -61,7 +61,7 @@ Trial trial(const Convolution& c) {
 
 /// Sums in float, and one unit in the last place of the result's type.
 double tolerance(const Convolution& c) {
-  const int64_t k = c.w[1] * c.w[2] * c.w[3];
+  const int64_t k = elements(c.w) / c.w[0];
   if (c.type == DType::f32) return 2 * off_in_tf32;
   return (c.type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-7 * std::sqrt(static_cast<double>(k) + 1);
 }
@@ -95,6 +95,40 @@ Convolution random_case(Dice& dice) {
   } else if (dice.below(3) == 0) {  // some of a wider image's channels, rows and columns
     const int64_t pixel = channels + 8 * dice.below(4), row = pixel * (w + dice.below(3));
     c.x_strides = {row * (h + dice.below(3)), 1, row, pixel};
+  }
+  return c;
+}
+
+/// Along three axes, some of them so that it is one of images.
+Convolution random_volume(Dice& dice) {
+  Convolution c;
+  c.type = dice.one_of({0, 1, 2}) == 0 ? DType::bf16 : dice.below(4) ? DType::f16 : DType::f32;
+  const int64_t channels = dice.one_of({8, 16, 24, 40, 64, 64, 72, 96, 128, 160});
+  c.x = {1 + dice.below(3), channels}, c.w = {0, channels};
+  c.strides.clear(), c.dilations.clear();
+  std::vector<int64_t> ends;
+  c.pads.clear();
+  const int64_t flat = dice.below(6);  // 0: planes of their own; 1: pixels of their own
+  for (int64_t a = 0; a < 3; ++a) {
+    const bool own = (flat == 0 && a == 0) || (flat == 1 && a > 0);
+    const int64_t taps = own ? 1 : dice.one_of({1, 2, 3, 3, 3, 4}), dilation = dice.one_of({1, 1, 1, 2});
+    c.strides.push_back(own ? 1 : dice.one_of({1, 1, 2, 2, 3, 8}));
+    c.dilations.push_back(dilation);
+    c.pads.push_back(own ? 0 : dice.below(taps + 1));
+    ends.push_back(own ? 0 : dice.below(taps + 1));
+    c.w.push_back(taps);
+    c.x.push_back(std::max<int64_t>(1, (taps - 1) * dilation + 1 - c.pads.back() - ends.back()) + dice.below(a == 0 ? 5 : 9));
+  }
+  c.pads.insert(c.pads.end(), ends.begin(), ends.end());
+  const int64_t filters = 10'000'000 / (elements(c.x) * c.w[2] * c.w[3] * c.w[4]) + 8;
+  c.w[0] = std::min(filters, dice.below(3) == 0 ? 1 + dice.below(150) : dice.one_of({16, 64, 64, 96, 128, 192}));
+  c.residual = dice.below(2) != 0;
+  if (channels % 16 == 0 && dice.below(4) == 0) {
+    c.channels = {channels / 2, channels / 2};
+  } else if (dice.below(3) == 0) {  // a part of a wider volume
+    const int64_t pixel = channels + 8 * dice.below(4), row = pixel * (c.x[4] + dice.below(3)),
+                  plane = row * (c.x[3] + dice.below(3));
+    c.x_strides = {plane * (c.x[2] + dice.below(3)), 1, plane, row, pixel};
   }
   return c;
 }
@@ -186,6 +220,40 @@ TEST_F(GpuHopperConv, agrees_on_500_random_problems) {
     prepare_random(p, seed, dice, {1, 4, 132, 132});
   });
   EXPECT_GE(expect(all), problems * 9 / 10);
+}
+
+TEST_F(GpuHopperConv, agrees_on_300_random_volumes) {
+  constexpr uint32_t problems = 300;
+  auto all = all_prepared(problems, [](Prepared& p, uint32_t seed) {
+    Dice dice(4000 + seed);
+    p.convolution = random_volume(dice);
+    prepare_random(p, seed, dice, {1, 4, 132, 132});
+  });
+  for (const Prepared& p : all) EXPECT_TRUE(p.kernel) << p.refused;
+  EXPECT_EQ(expect(all), problems);
+}
+
+/// Corners of -16 and 15, taps up to 30 behind the first, steps of 8, along each axis.
+TEST_F(GpuHopperConv, takes_volumes_at_the_bounds_of_tensor_maps) {
+  std::vector<Convolution> cases;
+  for (size_t axis = 0; axis < 3; ++axis)
+    for (int64_t bound = 0; bound < 4; ++bound) {
+      Convolution c{.x = {2, 72, 5, 6, 7}, .w = {40, 72, 2, 2, 2}, .strides = {1, 1, 1}, .pads = {1, 0, 1, 0, 1, 1}};
+      c.dilations = {1, 1, 1};
+      int64_t &begin = c.pads[axis], &end = c.pads[axis + 3], &extent = c.x[axis + 2];
+      if (bound == 0) begin = 16;                                                 // the first corner is -16
+      if (bound == 1) begin = 0, end = 16;                                        // the last one 15
+      if (bound == 2) extent = 35, c.dilations[axis] = 30, begin = 14, end = 15;  // taps 30 apart
+      if (bound == 3) extent = 35, c.strides[axis] = 8;
+      cases.push_back(c);
+    }
+  auto all = all_prepared(static_cast<uint32_t>(cases.size()), [&](Prepared& p, uint32_t at) {
+    Dice dice(at);
+    p.convolution = cases[at];
+    prepare_random(p, at, dice, {1, 132});
+  });
+  for (const Prepared& p : all) EXPECT_TRUE(p.kernel) << p.refused;
+  EXPECT_EQ(expect(all), cases.size());
 }
 
 TEST_F(GpuHopperConv, rounds_floats_to_tf32) {

@@ -56,7 +56,8 @@ template <DepthwiseConfig Config> struct DepthwiseChunk {
     left = int(first) * stride - g.pad_w;
     channels = g.columns.divisor * vec;
   }
-  /// Calls f(plane of the image, that of the filter, whether it lies inside) for each tap along the depth; filters have so many rows a plane.
+  /// Calls f(plane of the image, that of the filter, whether it lies inside) for each tap along the depth. A filter's plane has so many
+  /// rows.
   template <class Args, class X, class W, class F>
   __device__ __forceinline__ void each_plane(const Args& g, const X* image, const W* filter, int rows, F&& f) const {
     if constexpr (volume) {

@@ -5,13 +5,13 @@
 
 namespace smelt::kernels {
 
-/// How a convolution's windows lie in its images; pairs are along H, W.
-struct HopperWindows {
-  Divider width, height;        // of the output
-  i32 stride[2], first[2];      // first: where the first window begins, minus the padding
-  i32 dilation[2], taps[2];
+/// How a convolution's windows lie in its images, along H and W, or in its volumes, along D, H and W.
+template <int Axes> struct HopperWindows {
+  Divider out[Axes];            // extents of the output
+  i32 stride[Axes], first[Axes];                                            // first: where the first window begins, minus the padding
+  i32 dilation[Axes], taps[Axes];
 };
-static_assert(sizeof(HopperWindows) == 56);
+static_assert(sizeof(HopperWindows<2>) == 56 && sizeof(HopperWindows<3>) == 84);
 
 /// a of the product: a line for each pixel of the output, K runs over segments, then taps, then chunks of their channels.
 template <int Segments, class Windows> struct WindowsConvArgs {
@@ -26,32 +26,38 @@ template <class Windows> SMELT_SHARED constexpr u64 conv_bytes(int segments) {
   const u64 count = static_cast<u64>(segments), maps = count > 1 ? count - 1 : 1;
   return (sizeof(HopperGemmArgs) + sizeof(TensorMap) * maps + sizeof(Windows) + 4 * count + 127) / 128 * 128;
 }
-template <int Segments> using HopperConvArgs = WindowsConvArgs<Segments, HopperWindows>;
-static_assert(sizeof(HopperConvArgs<1>) == conv_bytes<HopperWindows>(1) && sizeof(HopperConvArgs<3>) == conv_bytes<HopperWindows>(3));
+template <int Segments, int Axes> using HopperConvArgs = WindowsConvArgs<Segments, HopperWindows<Axes>>;
+static_assert(sizeof(HopperConvArgs<1, 2>) == conv_bytes<HopperWindows<2>>(1) &&
+              sizeof(HopperConvArgs<3, 3>) == conv_bytes<HopperWindows<3>>(3));
 
 /// Where the next stage's copy reads: K in its order, a stage a step.
-struct HopperWalk {
+template <int Axes> struct HopperWalk {
   u32 segment, chunk;           // the chunk of its channels
-  i32 column, right, down;      // the tap's column; pixels from where a window begins to the tap's
+  i32 offset[Axes];             // pixels from where a window begins to the tap's
 
   /// At step `step` of all.
-  SMELT_SHARED constexpr HopperWalk(const HopperWindows& w, const u32* chunks, int segments, u32 step)
-      : segment(0), chunk(0), column(0), right(0), down(0) {
+  SMELT_SHARED constexpr HopperWalk(const HopperWindows<Axes>& w, const u32* chunks, int segments, u32 step)
+      : segment(0), chunk(0), offset{} {
     if (step == 0) return;
-    const u32 taps = static_cast<u32>(w.taps[0] * w.taps[1]);
+    u32 taps = 1;
+    for (int a = 0; a < Axes; ++a) taps *= static_cast<u32>(w.taps[a]);
     while (segment + 1 < static_cast<u32>(segments) && step >= taps * chunks[segment]) step -= taps * chunks[segment++];
-    const u32 tap = step / chunks[segment], row = tap / static_cast<u32>(w.taps[1]);
+    u32 tap = step / chunks[segment];
     chunk = step - tap * chunks[segment];
-    column = static_cast<i32>(tap - row * static_cast<u32>(w.taps[1]));
-    right = column * w.dilation[1], down = static_cast<i32>(row) * w.dilation[0];
+    for (int a = Axes - 1; a >= 0; --a) {
+      const u32 of_axis = static_cast<u32>(w.taps[a]), rest = tap / of_axis;
+      offset[a] = static_cast<i32>(tap - rest * of_axis) * w.dilation[a];
+      tap = rest;
+    }
   }
-  SMELT_SHARED constexpr void advance(const HopperWindows& w, const u32* chunks) {
+  SMELT_SHARED constexpr void advance(const HopperWindows<Axes>& w, const u32* chunks) {
     if (++chunk < chunks[segment]) return;
-    chunk = 0, right += w.dilation[1];
-    if (++column < w.taps[1]) return;
-    column = right = 0, down += w.dilation[0];
-    if (down < w.taps[0] * w.dilation[0]) return;
-    down = 0, ++segment;
+    chunk = 0;
+    for (int a = Axes - 1; a >= 0; --a) {
+      if ((offset[a] += w.dilation[a]) < w.taps[a] * w.dilation[a]) return;
+      offset[a] = 0;
+    }
+    ++segment;
   }
 };
 

@@ -2,13 +2,14 @@
 //
 //   y[p, m] = Epilogue(sum over segments, taps and channels of x[pixel(p, tap), channel] · w[m, segment, tap, channel])
 //
-//   p          (n, oh, ow) of the output in row-major order: the rows of the product; its columns are the output channels m
-//   pixel      h = oh * stride + kh * dilation - pad, w likewise, each divided by the segment's upsampling; zero outside of it
+//   p          (n, oh, ow) of the output, of a volume (n, od, oh, ow), in row-major order: the rows of the product; its columns are
+//              the output channels m
+//   pixel      h = oh * stride + kh * dilation - pad, d and w likewise, each divided by the segment's upsampling; zero outside of it
 //   x          segments [N, H, W, Ci] of any strides, but 1 along the channels; read in turn, as if they were concatenated
 //   w          [M, K], packed: K runs over segments, taps, then channels; zeros fill each tap's channels up to whole tiles
 //
-// A transposed convolution whose windows do not overlap is a batch of such products, one for each tap, each with its own pixels
-// of the output.
+// A transposed convolution is a batch of such products, one for each phase: every stride-th pixel of the output along each axis, of
+// which all have the same taps, and a window that begins at every pixel of x (implicit_first).
 //
 // Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. The
 // pixels under a tap are located once for all of its channels, so that the inner loop has no divisions and one addition per copy.
@@ -21,7 +22,7 @@
 #include "kernels/pointwise/epilogue.h"
 
 /// Copies the left operand's tiles: TileK channels of the TileM pixels under a tap, Vec channels per copy.
-template <class Tile, int Vec, int Segments> struct PixelCopy {
+template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struct PixelCopy {
   using T = typename Tile::A;
   using Args = ImplicitArgs<T, typename Tile::Sum, Segments>;
   static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size;
@@ -31,27 +32,45 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 
   const Args& g;
   int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image is -1 beyond the last row
+  int first_d[Volume ? each : 1];
   int at[each];                                    // offset of the pixel under this tap; -Vec (aligned) outside of the image
-  int segment = 0, tap_h = 0, tap_w = 0, channel = 0;
+  int segment = 0, tap_d = 0, tap_h = 0, tap_w = 0, channel = 0;
 
   static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
   /// Begins with the pixels from `row` on and tile `k_tile` of K.
-  __device__ __forceinline__ PixelCopy(const Args& argument, u32 row, int k_tile) : g(argument) {
+  __device__ __forceinline__ PixelCopy(const Args& argument, u32 batch, u32 row, int k_tile) : g(argument) {
+    int phase_d = 0, phase_h = 0, phase_w = 0;
+    if constexpr (Transposed) {
+      const int rest = static_cast<int>(batch) / g.stride[1];
+      phase_w = static_cast<int>(batch) - rest * g.stride[1];
+      phase_d = rest / g.stride[0];
+      phase_h = rest - phase_d * g.stride[0];
+    }
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const u32 p = row + Share::line(i);
-      const u32 line = g.width.quotient(p), n = g.height.quotient(line);
+      const u32 line = g.width.quotient(p), plane = g.height.quotient(line);
+      u32 n = plane;
+      if constexpr (Volume) {
+        n = g.depth.quotient(plane);
+        first_d[i] = implicit_first<Transposed>(static_cast<int>(plane - n * g.depth.divisor), g.stride_d, g.pad_d, g.taps_d, g.dilation_d, phase_d);
+      }
       image[i] = p < g.m ? static_cast<int>(n) : -1;
-      first_h[i] = static_cast<int>(line - n * g.height.divisor) * g.stride[0] - g.pad[0];
-      first_w[i] = static_cast<int>(p - line * g.width.divisor) * g.stride[1] - g.pad[1];
+      first_h[i] = implicit_first<Transposed>(static_cast<int>(line - plane * g.height.divisor), g.stride[0], g.pad[0], g.taps[0], g.dilation[0], phase_h);
+      first_w[i] = implicit_first<Transposed>(static_cast<int>(p - line * g.width.divisor), g.stride[1], g.pad[1], g.taps[1], g.dilation[1], phase_w);
     }
-    while (segment + 1 < Segments && k_tile >= g.taps[0] * g.taps[1] * g.segments[segment].tiles)
-      k_tile -= g.taps[0] * g.taps[1] * g.segments[segment++].tiles;
+    const int taps = (Volume ? g.taps_d : 1) * g.taps[0] * g.taps[1];
+    while (segment + 1 < Segments && k_tile >= taps * g.segments[segment].tiles)
+      k_tile -= taps * g.segments[segment++].tiles;
     const int tap = k_tile / g.segments[segment].tiles;
     channel = (k_tile - tap * g.segments[segment].tiles) * Tile::tile_k;
     tap_h = tap / g.taps[1];
     tap_w = tap - tap_h * g.taps[1];
+    if constexpr (Volume) {
+      tap_d = tap_h / g.taps[0];
+      tap_h -= tap_d * g.taps[0];
+    }
     locate();
   }
 
@@ -62,8 +81,14 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const int h = first_h[i] + over_h, w = first_w[i] + over_w;
-      const bool inside = image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
-      at[i] = inside ? image[i] * s.image + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel : -Vec;
+      bool inside = image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
+      int first = image[i] * s.image;
+      if constexpr (Volume) {
+        const int d = first_d[i] + tap_d * g.dilation_d;
+        inside = inside && d >= 0 && d < g.in_depth;
+        first += (d >> s.shift) * s.plane;
+      }
+      at[i] = inside ? first + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel : -Vec;
     }
   }
 
@@ -85,7 +110,10 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
       tap_w = 0;
       if (++tap_h == g.taps[0]) {
         tap_h = 0;
-        if (segment + 1 < Segments) ++segment;
+        if (!Volume || ++tap_d == g.taps_d) {
+          tap_d = 0;
+          if (segment + 1 < Segments) ++segment;
+        }
       }
     }
     locate();
@@ -93,7 +121,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 };
 
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
-template <class Tile, int Vec, bool Split, class T, class Sum, int Segments, class Epilogue>
+template <class Tile, int Vec, bool Split, bool Volume, bool Transposed, class T, class Sum, int Segments, class Epilogue>
 __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T, Sum, Segments>, Epilogue>& a) {
   extern __shared__ __align__(128) char shared[];
   const ImplicitArgs<T, Sum, Segments>& g = a.args;
@@ -103,7 +131,7 @@ __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T,
   const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;                     // tiles of K
   const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
 
-  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);                                           // (TileM, TileK)
+  PixelCopy<Tile, Vec, Segments, Volume, Transposed> copy_a(g, batch, row, begin);                // (TileM, TileK)
   const T* w = g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k;
   typename Tile::CopyB copy_b(w, g.w_row, 1, g.n - column);                                       // (TileN, TileK)
 

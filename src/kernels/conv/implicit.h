@@ -5,14 +5,22 @@
 
 namespace smelt::kernels {
 
+/// Where window `o` begins along an axis. Of a transposed convolution with one of its phases: y's pixels o * stride + phase, of which
+/// all have the same taps, the last of the filter's first; `dilation` apart in x, which is 1 where the stride is not.
+template <bool Transposed>
+SMELT_SHARED constexpr i32 implicit_first(i32 o, i32 stride, i32 pad, i32 taps, i32 dilation, i32 phase) {
+  return Transposed ? o - (taps - 1) * dilation + (phase + pad) / stride : o * stride - pad;
+}
+
 /// One of the images that are concatenated along their channels.
 template <class T> struct ImageSegment {
-  const T* x;                   // [N, H, W, Ci]
+  const T* x;                   // [N, H, W, Ci]; of a volume [N, D, H, W, Ci]
   i32 image, row, pixel;        // elements from one image, row, pixel to the next
   i32 channels, shift;          // Ci; log2 of the upsampling
   i32 tiles;                    // of K, along the channels
+  i32 plane;                    // elements from a plane of a volume to the next
 };
-static_assert(sizeof(ImageSegment<void>) == 32);
+static_assert(sizeof(ImageSegment<void>) == 40);
 
 /// T: the elements' type, Sum: the sums'; void on the host.
 template <class T, class Sum, int Segments> struct ImplicitArgs {
@@ -26,13 +34,15 @@ template <class T, class Sum, int Segments> struct ImplicitArgs {
   Divider width, height;        // of the output
   i32 in_height, in_width;      // upsampled
   i32 stride[2], pad[2], dilation[2], taps[2];                              // along H, W
+  Divider depth;                // of a volume's output; what follows is along D
+  i32 in_depth, stride_d, pad_d, dilation_d, taps_d;
   ImageSegment<T> segments[Segments];
 };
 
 /// Bytes of an ImplicitArgs, for a number of segments that the host knows at run time only: an ImplicitArgs of more begins
 /// likewise.
 SMELT_SHARED constexpr u64 implicit_bytes(int segments) {
-  return 128 + sizeof(ImageSegment<void>) * static_cast<u64>(segments);
+  return 160 + sizeof(ImageSegment<void>) * static_cast<u64>(segments);
 }
 static_assert(sizeof(ImplicitArgs<void, void, 1>) == implicit_bytes(1) &&
               sizeof(ImplicitArgs<void, void, 8>) == implicit_bytes(8));

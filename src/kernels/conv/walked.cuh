@@ -46,8 +46,8 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
   using Copies = WalkedCopies<line_bytes, C.copy, Tile::threads>;
   static constexpr int each = (Tile::tile_m + Copies::step - 1) / Copies::step;
   static constexpr u32 never = 1u << 15;           // no window has this bit
-  static constexpr int places = C.up * C.up;
-  static_assert(C.taps_h + C.taps_d <= 15 && (!volume || (places == 1 && !C.blocked)));
+  static constexpr int places = C.up * C.up * (volume ? C.up : 1);
+  static_assert(C.taps_h + C.taps_d <= 15 && (!volume || !C.blocked));
   using Args = WalkedArgs<T, typename Tile::Sum, C.segments, taps * places>;
 
   const Args& g;
@@ -143,7 +143,8 @@ template <class Tile, WalkedConfig C> struct WalkedPixels {
     const WalkedSegment<T>& s = g.segments[segment];
     if constexpr (places > 1) {
       first[i] = n * s.image + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel;
-      steps[i] = walked_place(h, w, s.shift, C.up) * taps;
+      if constexpr (volume) first[i] += (d >> s.shift) * s.plane;
+      steps[i] = walked_place(d, h, w, s.shift, C.up) * taps;
     } else {
       first[i] = n * s.image + h * s.row + w * s.pixel;
       if constexpr (volume) first[i] += d * s.plane;

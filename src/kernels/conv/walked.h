@@ -73,10 +73,11 @@ template <class T, class Sum, int Segments, int Taps> struct WalkedArgs {
   WalkedTap taps[Segments][Taps];
 };
 
-/// Which of the `up` by `up` places among the copies of a pixel a window's first one has: (h, w) is where it begins, upsampled.
-SMELT_SHARED constexpr int walked_place(int h, int w, int shift, int up) {
+/// Which of the `up` by `up` places among the copies of a pixel, of a volume `up` times as many, a window's first one has: (d, h, w) is
+/// where it begins, upsampled; d is 0 of an image.
+SMELT_SHARED constexpr int walked_place(int d, int h, int w, int shift, int up) {
   const int mask = (1 << shift) - 1;
-  return (h & mask) * up + (w & mask);
+  return ((d & mask) * up + (h & mask)) * up + (w & mask);
 }
 
 /// Bytes of a WalkedArgs, for numbers that the host knows at run time only.

@@ -84,6 +84,7 @@ Result<ImplicitProblem> cute_problem(const GpuRequest& r) {
   if (r.problem.transposed) return refuse(Reason::unsupported, "a transposed convolution");
   auto p = implicit_problem(r);
   if (!p) return p;
+  if (p->depth) return refuse(Reason::unsupported, "a volume");
   constexpr int64_t most = int64_t{1} << 31;
   if (p->padded || p->vec < 8)
     return refuse(Reason::wrong_layout, "copies of {} bytes, expected 16: the channels of a pixel, or its strides", p->vec * 2);

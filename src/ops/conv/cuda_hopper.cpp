@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 
 #include "base/value_of.h"
@@ -20,11 +22,15 @@ class HopperConv final : public matmul::HopperKernel {
   HopperConv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product, const HopperConfig& c)
       : HopperKernel(product, c, *r.gpu, entry(r, p, c)),
         at_(r.at),
-        windows_(hopper_windows(p)),
         sliding_(c.lines > 0),
         b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down) {
     const WindowsProblem begins = sliding_ ? value_of(sliding_windows(p), "windows that slide") : p;
-    if (sliding_) slide_ = sliding_argument(p, begins);
+    if (sliding_)
+      keep(sliding_argument(p, begins));
+    else if (p.depth)
+      keep(hopper_windows<3>(p));
+    else
+      keep(hopper_windows<2>(p));
     for (const ImageSegment& s : p.segments) {
       chunks_.push_back(hopper_chunks(p, s));
       maps_.emplace_back(begins, s, sliding_ ? c.lines : c.tile_m / c.across);
@@ -44,8 +50,10 @@ class HopperConv final : public matmul::HopperKernel {
     if (c.lines > 0)
       return {"conv", "conv/sliding.cuh", fmt::format("SlidingConvArgs<{}>", segments),
               kernels::conv_bytes<kernels::SlidingWindows>(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
-    return {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}>", segments),
-            kernels::conv_bytes<kernels::HopperWindows>(segments) - sizeof(kernels::HopperGemmArgs), r.compile_options()};
+    const uint64_t bytes = p.depth ? kernels::conv_bytes<kernels::HopperWindows<3>>(segments)
+                                   : kernels::conv_bytes<kernels::HopperWindows<2>>(segments);
+    return {"conv", "conv/hopper.cuh", fmt::format("HopperConvArgs<{}, {}>", segments, p.axes()),
+            bytes - sizeof(kernels::HopperGemmArgs), r.compile_options()};
   }
   /// The name of the weights' form: the same where the bytes are.
   static std::string packing(const WindowsProblem& p, const HopperConfig& c) {
@@ -61,17 +69,18 @@ class HopperConv final : public matmul::HopperKernel {
   }
   void append(ops::Arguments& arguments) const override {
     for (const kernels::TensorMap& m : encoded_) arguments.value(m);
-    if (sliding_)
-      arguments.value(slide_);
-    else
-      arguments.value(windows_);
+    arguments.bytes(windows_.data(), windows_.size(), 4);
     arguments.bytes(chunks_.data(), 4 * chunks_.size(), 4);
   }
 
+  template <class Windows> void keep(const Windows& w) {
+    windows_.resize(sizeof w);
+    std::memcpy(windows_.data(), &w, sizeof w);
+  }
+
   conv::Arguments at_;
-  kernels::HopperWindows windows_;
   bool sliding_;
-  kernels::SlidingWindows slide_{};  // where it does, instead
+  std::vector<std::byte> windows_;  // kernels::HopperWindows or SlidingWindows
   std::vector<uint32_t> chunks_;
   std::vector<WindowMap> maps_;
   std::vector<kernels::TensorMap> encoded_;  // all but the first
@@ -103,10 +112,15 @@ std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p
 Result<std::vector<HopperConfig>> windows_configs(const WindowsProblem& p, const matmul::CudaProblem& product, const Gpu& gpu) {
   if (auto why = matmul::uncountable(product)) return *why;
   auto found = matmul::hopper_configs(product, gpu);
+  if (!found) return found;
   // Wider tiles than there are channels do the same in more time.
   const int64_t widest = (product.n + 63) / 64 * 64;
-  if (!found) return found;
-  std::erase_if(*found, [&](const HopperConfig& c) { return c.tile_n > widest; });
+  // What sums lack of pixels outside, read at an index, beside so many sums that a cluster adds: 240 bytes spilled (sm_90a, 128 x 64, u8).
+  constexpr int64_t most_sums = 32;
+  const bool by_index = std::ranges::any_of(product.epilogue.operands(), &EpilogueOperand::by_index);
+  std::erase_if(*found, [&](const HopperConfig& c) {
+    return c.tile_n > widest || (by_index && c.cluster() && c.rows() * c.columns() / 2 > most_sums);
+  });
   const auto sliding = sliding_windows(p);
   if (!sliding || p.element() != 2) return found;  // of others no windows slide
   const auto all = sliding_product(product, *sliding);

@@ -1,6 +1,7 @@
 #include "ops/conv/cuda_hopper_windows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "device/cuda/driver.h"
@@ -14,46 +15,46 @@ namespace {
 
 namespace abi = device::cuda::abi;
 
-/// Of 4 axes (PTX ISA, im2col mode): corners have 8 bits and a sign, a tap lies at most 255 behind a window's first pixel.
-constexpr int64_t least_corner = -128, most_corner = 127, most_offset = 255, most_stride = 8, access = 16;
+constexpr int64_t most_stride = 8, access = 16;
 
-/// Where windows begin along an axis (0: rows): the first, and one behind the last from the image's end.
-struct Corners {
-  int64_t first, last;
+/// Corners have 8 bits, of a volume 5 of them, a sign among them (PTX ISA, im2col mode); a tap lies so many pixels behind a window's first
+/// at most. CUTLASS takes taps of a volume up to 30 behind, not 31.
+struct Bounds {
+  int64_t least_corner, most_corner, most_offset;
 };
-Corners corners(const WindowsProblem& p, int axis) {
-  const int64_t in = axis == 0 ? p.in_height : p.in_width, out = axis == 0 ? p.out_height : p.out_width;
-  return {-p.pad[axis], -p.pad[axis] + (out - 1) * p.stride[axis] + 1 - in};
-}
+constexpr Bounds of_image{-128, 127, 255}, of_volume{-16, 15, 30};
 
 std::optional<Refusal> rejects(const WindowsProblem& p) {
-  for (int axis = 0; axis < 2; ++axis) {
-    const char* const name = axis == 0 ? "rows" : "columns";
-    if (p.stride[axis] > most_stride)
-      return refuse(Reason::wrong_attribute, "windows {} {} apart, tensor maps take steps of {}", p.stride[axis], name,
-                    most_stride);
-    const auto [first, last] = corners(p, axis);
+  const auto& [least_corner, most_corner, most_offset] = p.depth ? of_volume : of_image;
+  const char* const of_volumes = p.depth ? " of volumes" : "";
+  for (int axis = 0; axis < p.axes(); ++axis) {
+    constexpr std::array names{"planes", "rows", "columns"};
+    const char* const name = names[static_cast<size_t>(axis + 3 - p.axes())];
+    const AlongAxis a = p.along(axis);
+    if (a.stride > most_stride)
+      return refuse(Reason::wrong_attribute, "windows {} {} apart, tensor maps take steps of {}", a.stride, name, most_stride);
+    const int64_t first = -a.pad, last = a.last();
     if (first < least_corner || last < least_corner || first > most_corner || last > most_corner)
-      return refuse(Reason::wrong_attribute, "windows begin {} to {} {} from the image's, tensor maps take {} to {}", first, last,
-                    name, least_corner, most_corner);
-    if (const int64_t offset = (p.taps[axis] - 1) * p.dilation[axis]; offset > most_offset)
-      return refuse(Reason::wrong_attribute, "taps {} {} apart, tensor maps take {}", offset, name, most_offset);
+      return refuse(Reason::wrong_attribute, "windows begin {} to {} {} from the image's, tensor maps{} take {} to {}", first,
+                    last, name, of_volumes, least_corner, most_corner);
+    if (a.reach() > most_offset)
+      return refuse(Reason::wrong_attribute, "taps {} {} apart, tensor maps{} take {}", a.reach(), name, of_volumes, most_offset);
   }
   return std::nullopt;
 }
 
 /// Whether some window has pixels outside of the image.
 bool reaches_outside(const WindowsProblem& p) {
-  const auto beyond = [&](int axis) { return corners(p, axis).last + (p.taps[axis] - 1) * p.dilation[axis]; };
-  return p.pad[0] != 0 || p.pad[1] != 0 || beyond(0) > 0 || beyond(1) > 0;
+  for (int axis = 0; axis < p.axes(); ++axis)
+    if (p.along(axis).reaches_outside()) return true;
+  return false;
 }
 
 /// The image as a matrix of pixels: windows of one pixel, each at its own, rows and images without gaps.
 bool is_matrix(const WindowsProblem& p) {
   const ImageSegment& s = p.segments[0];
   const auto follows = [](int64_t extent, int64_t step, int64_t expected) { return extent == 1 || step == expected; };
-  return p.segments.size() == 1 && p.taps[0] * p.taps[1] == 1 && p.stride[0] == 1 && p.stride[1] == 1 && p.pad[0] == 0 &&
-         p.pad[1] == 0 && p.out_height == p.in_height && p.out_width == p.in_width &&
+  return p.segments.size() == 1 && !p.depth && p.along(0).each_its_own() && p.along(1).each_its_own() &&
          follows(p.in_height, s.row, p.in_width * s.pixel) && follows(p.n, s.image, p.in_height * p.in_width * s.pixel);
 }
 
@@ -112,31 +113,33 @@ matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p
   return product;
 }
 
-kernels::HopperWindows hopper_windows(const WindowsProblem& p) {
+template <int Axes> kernels::HopperWindows<Axes> hopper_windows(const WindowsProblem& p) {
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  kernels::HopperWindows w{};
-  w.width = Divider(static_cast<uint32_t>(p.out_width)), w.height = Divider(static_cast<uint32_t>(p.out_height));
-  std::ranges::transform(p.stride, w.stride, narrow);
-  std::ranges::transform(p.pad, w.first, [&](int64_t v) { return narrow(-v); });
-  std::ranges::transform(p.dilation, w.dilation, narrow);
-  std::ranges::transform(p.taps, w.taps, narrow);
+  kernels::HopperWindows<Axes> w{};
+  for (int axis = 0; axis < Axes; ++axis) {
+    const AlongAxis a = p.along(axis);
+    w.out[axis] = Divider(static_cast<uint32_t>(a.out));
+    w.stride[axis] = narrow(a.stride), w.first[axis] = narrow(-a.pad);
+    w.dilation[axis] = narrow(a.dilation), w.taps[axis] = narrow(a.taps);
+  }
   return w;
 }
+template kernels::HopperWindows<2> hopper_windows<2>(const WindowsProblem& p);
+template kernels::HopperWindows<3> hopper_windows<3>(const WindowsProblem& p);
 
 namespace {
 
-/// The fewest windows that a row (axis 1) or an image (0) may have: a tap that reaches beyond them reads zeros, where it should.
-int64_t sliding_extent(const WindowsProblem& p, int axis) {
-  const int64_t in = axis == 0 ? p.in_height : p.in_width, out = axis == 0 ? p.out_height : p.out_width, stride = p.stride[axis];
+/// The fewest windows that a row or an image may have: a tap that reaches beyond them reads zeros, where it should.
+int64_t sliding_extent(const AlongAxis& a) {
   const auto enough = [&](int64_t extent) {
-    for (int64_t tap = 0; tap < p.taps[axis]; ++tap) {
-      const int64_t offset = tap * p.dilation[axis], begin = offset % stride - p.pad[axis];
-      for (int64_t at = extent; at < out + offset / stride; ++at)
-        if (at * stride + begin < in || (at - extent) * stride + begin >= 0) return false;
+    for (int64_t tap = 0; tap < a.taps; ++tap) {
+      const int64_t offset = tap * a.dilation, begin = offset % a.stride - a.pad;
+      for (int64_t at = extent; at < a.out + offset / a.stride; ++at)
+        if (at * a.stride + begin < a.in || (at - extent) * a.stride + begin >= 0) return false;
     }
     return true;
   };
-  int64_t extent = out;
+  int64_t extent = a.out;
   while (!enough(extent)) ++extent;
   return extent;
 }
@@ -145,11 +148,11 @@ int64_t sliding_extent(const WindowsProblem& p, int axis) {
 
 std::optional<WindowsProblem> sliding_windows(const WindowsProblem& p) {
   constexpr double most_in_vain = 1.35;  // windows over y's
-  if (p.matrix || p.taps[0] * p.taps[1] == 1) return std::nullopt;
+  if (p.matrix || p.depth || p.tap_count() == 1) return std::nullopt;
   WindowsProblem all = p;
   for (int axis = 0; axis < 2; ++axis) {
     if (p.stride[axis] > 2 || (p.stride[axis] == 2 && p.dilation[axis] != 1)) return std::nullopt;
-    (axis == 0 ? all.out_height : all.out_width) = sliding_extent(p, axis);
+    (axis == 0 ? all.out_height : all.out_width) = sliding_extent(p.along(axis));
   }
   constexpr int64_t most_pixels = int64_t{1} << 30;
   if (all.pixels() > most_pixels || static_cast<double>(all.pixels()) > most_in_vain * static_cast<double>(p.pixels()))
@@ -185,7 +188,7 @@ int64_t windows_lines(const WindowsProblem& p, int64_t width) {
 
 Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width) {
   if (!p.integers) return implicit_weights(r.weight().constant, p, p.line());
-  const int64_t lines = windows_lines(p, width), k = p.k(p.line()), taps = p.taps[0] * p.taps[1], part = 4 * width;
+  const int64_t lines = windows_lines(p, width), k = p.k(p.line()), taps = p.tap_count(), part = 4 * width;
   Tensor to = Tensor::zeros(DType::i8, {lines, k});
   for (int64_t l = 0; l < lines; ++l) {
     const int64_t m =
@@ -204,31 +207,34 @@ Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t wid
 }
 
 WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t windows) : type(matmul::tensor_map_type(p.type)) {
-  const int64_t element = p.element(), steps_of[] = {s.pixel, s.row, s.image};
-  const int64_t all[] = {s.channels, p.in_width, p.in_height, p.n};
+  const int64_t element = p.element(), spatial = p.axes();
   int64_t dense = (s.channels * element + access - 1) / access * access;
-  for (int axis = 0; axis < 4; ++axis) extents[axis] = static_cast<uint64_t>(all[axis]);
-  for (int axis = 0; axis < 3; ++axis) {
+  const auto append = [&](int64_t extent, int64_t elements) {
     // The step of an axis of extent 1 is never taken, but must be one.
-    const int64_t step = all[axis + 1] == 1 ? dense : steps_of[axis] * element;
-    steps[axis] = static_cast<uint64_t>(step);
-    dense = step * all[axis + 1];
-  }
-  for (int axis = 0; axis < 2; ++axis) {
-    const auto [begin, end] = corners(p, 1 - axis);
-    first[axis] = static_cast<int32_t>(begin), last[axis] = static_cast<int32_t>(end);
-    strides[1 + axis] = static_cast<uint32_t>(p.stride[1 - axis]);
+    const int64_t step = extent == 1 ? dense : elements * element;
+    steps[rank - 1] = static_cast<uint64_t>(step);
+    extents[rank++] = static_cast<uint64_t>(extent);
+    dense = step * extent;
+  };
+  extents[rank++] = static_cast<uint64_t>(s.channels);
+  append(p.in_width, s.pixel), append(p.in_height, s.row);
+  if (p.depth) append(p.depth->in, s.plane);
+  append(p.n, s.image);
+  for (int64_t axis = 0; axis < spatial; ++axis) {
+    const AlongAxis a = p.along(static_cast<int>(spatial - 1 - axis));
+    first[axis] = static_cast<int32_t>(-a.pad), last[axis] = static_cast<int32_t>(a.last());
+    strides[1 + axis] = static_cast<uint32_t>(a.stride);
   }
   channels = static_cast<uint32_t>(p.line()), pixels = static_cast<uint32_t>(windows);
 }
 
 void WindowMap::encode(kernels::TensorMap& map, const void* address) const {
   abi::TensorMap made;
-  device::cuda::check(
-      device::cuda::driver().tensor_map_im2col(&made, type, 4, const_cast<void*>(address), extents, steps, first, last, channels,
-                                               pixels, strides, abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
-                                               abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
-      "describing a convolution's windows");
+  device::cuda::check(device::cuda::driver().tensor_map_im2col(&made, type, rank, const_cast<void*>(address), extents, steps,
+                                                               first, last, channels, pixels, strides,
+                                                               abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
+                                                               abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+                      "describing a convolution's windows");
   static_assert(sizeof map == sizeof made);
   std::memcpy(&map, &made, sizeof map);
 }

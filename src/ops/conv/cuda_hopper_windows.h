@@ -47,8 +47,8 @@ Result<std::vector<matmul::HopperConfig>> windows_configs(const WindowsProblem& 
 std::unique_ptr<Kernel> hopper_conv(const GpuRequest& r, const WindowsProblem& p, const matmul::CudaProblem& product,
                                     const matmul::HopperConfig& c);
 
-/// Of the kernel's argument what is behind HopperGemmArgs, all but the maps.
-kernels::HopperWindows hopper_windows(const WindowsProblem& p);
+/// Of the kernel's argument what is behind HopperGemmArgs, all but the maps: of an image (2) or a volume (3).
+template <int Axes> kernels::HopperWindows<Axes> hopper_windows(const WindowsProblem& p);
 /// Stages of a pixel's channels.
 uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s);
 
@@ -56,10 +56,11 @@ uint32_t hopper_chunks(const WindowsProblem& p, const ImageSegment& s);
 /// a line of their channels.
 struct WindowMap {
   device::cuda::abi::TensorMapType type = device::cuda::abi::tensor_map_f16;
-  uint64_t extents[4] = {}, steps[3] = {};  // channels, columns, rows, images; bytes from one to the next
-  int32_t first[2] = {},
-          last[2] = {};  // columns, rows: where windows begin, from the image's first pixel and from behind its last
-  uint32_t strides[4] = {1, 1, 1, 1};
+  uint32_t rank = 0;
+  uint64_t extents[5] = {}, steps[4] = {};  // channels, columns, rows, planes of a volume, images; bytes from one to the next
+  int32_t first[3] = {},
+          last[3] = {};  // columns, rows, planes: where windows begin, from the image's first pixel and from behind its last
+  uint32_t strides[5] = {1, 1, 1, 1, 1};
   uint32_t channels = 0, pixels = 0;
 
   WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t windows);

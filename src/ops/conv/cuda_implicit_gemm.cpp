@@ -21,8 +21,9 @@ using Config = matmul::CudaConfig;
 constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes four registers
 
 std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& c) {
-  const KernelEntry conv{"conv", "Tile::threads", fmt::format("ImplicitArgs<Tile::A, Tile::Sum, {}>", p.segments.size()),
-                         fmt::format("implicit_conv<Tile, {}, {}>", p.vec, c.splits > 1)};
+  const KernelEntry conv{
+      "conv", "Tile::threads", fmt::format("ImplicitArgs<Tile::A, Tile::Sum, {}>", p.segments.size()),
+      fmt::format("implicit_conv<Tile, {}, {}, {}, {}>", p.vec, c.splits > 1, p.depth.has_value(), p.transposed())};
   return fmt::format("#include \"conv/implicit.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
                      matmul::tile_type(implicit_product(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
          implicit_epilogue(r, p).source(conv, kernels::implicit_bytes(static_cast<int>(p.segments.size())));
@@ -39,7 +40,7 @@ class ImplicitKernel final : public CompiledKernel {
         args_(implicit_arguments(p, c)) {
     if (p.padded) pad_ = padding_kernel(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
-    const int64_t blocks = tiles * p.batches;
+    const int64_t blocks = tiles * p.batches();
     const int64_t k_tiles = p.k(c.tile_k) / c.tile_k, split_tiles = (k_tiles + c.splits - 1) / c.splits;
     // A split that would begin beyond K is none.
     const int64_t splits = c.splits == 1 ? 1 : (k_tiles + split_tiles - 1) / split_tiles;
@@ -85,7 +86,7 @@ class ImplicitKernel final : public CompiledKernel {
 double as_walked_us(const ImplicitProblem& p, const Config& c, const GpuRequest& r) {
   WalkedProblem like{p};
   like.element = bytes(p.type, 1);
-  if (p.transposed || like.element != 2) return 0;
+  if (p.transposed() || like.element != 2) return 0;
   const int64_t line = c.tile_k * like.element;
   return walked_estimate_us(like, {.config = c, .chunk = line, .width = 0, .line = line}, *r.gpu, r.moved_bytes());
 }
@@ -105,6 +106,8 @@ void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
     if (c.tile_m * c.tile_k / p->vec > most_copies * c.threads() || c.threads() % (c.tile_k / p->vec) != 0) continue;
     // Its pixels' places beside 32 x 32 sums a warp are more than the registers that it may have: 8 bytes spilled (sm_90a, bf16).
     if (c.tile_m == 32 && c.tile_n == 128) continue;
+    // Likewise where each has a depth, and segments differ (sm_80, f16).
+    if (p->depth && p->segments.size() > 1 && c.tile_m == 64 && c.tile_n == 32) continue;
     product.k = p->k(c.tile_k);
     const double us = std::max(matmul::cuda_estimate_us(product, c, *r->gpu), as_walked_us(*p, c, *r));
     ranked.emplace_back(us + (p->padded ? 2 : 0), c);

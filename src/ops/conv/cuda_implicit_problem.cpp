@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/number.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
@@ -19,27 +20,24 @@ void plane(int64_t (&to)[2], const Shape& spatial, int64_t fill) {
   to[1] = spatial.back();
 }
 
-/// A transposed convolution of which every output pixel has one tap, and no tap is cut off.
-bool windows_side_by_side(const GpuRequest& r) {
+/// Of a transposed convolution: its phases, which are alike.
+Result<PhaseAxes> like_phases(const GpuRequest& r) {
   const Problem& p = r.problem;
-  if (p.spatial() != 2 || p.x.size() > 1 || r.node.node->program) return false;
-  for (size_t a = 0; a < 2; ++a)
-    if (p.stride[a] != p.w[a + 2] || p.pad_begin[a] != 0 || p.y[a + 2] != p.x[0].shape[a + 2] * p.stride[a] ||
-        (p.dilation[a] != 1 && p.w[a + 2] != 1))
-      return false;
-  return true;
+  if (p.x.size() > 1 || r.node.node->program)
+    return refuse(Reason::unsupported, "a transposed convolution with a program or of several inputs");
+  for (size_t a = 0; a < p.spatial(); ++a)
+    if (p.y[a + 2] % p.stride[a] != 0)
+      return refuse(Reason::wrong_shape,
+                    "a transposed convolution to {} pixels along axis {}, expected a multiple of its stride {}", p.y[a + 2],
+                    a + 2, p.stride[a]);
+  return phase_axes(p);
 }
 
-std::optional<Refusal> rejects(const GpuRequest& r, Axes most) {
+std::optional<Refusal> rejects(const GpuRequest& r) {
   const Problem& p = r.problem;
   const bool half = p.input == DType::f16 || p.input == DType::bf16, integers = p.quantization.has_value();
-  if (p.transposed && !windows_side_by_side(r))
-    return refuse(Reason::unsupported, "a transposed convolution whose windows overlap, or are cut off");
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
-  if (p.spatial() > (most == Axes::three ? size_t{3} : size_t{2}))
-    return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 {}", p.spatial(), most == Axes::three ? "to 3" : "or 2");
-  if (p.spatial() == 3 && std::ranges::any_of(p.x, [](const Input& x) { return x.upsample != 1; }))
-    return refuse(Reason::unsupported, "a volume that is upsampled");
+  if (p.spatial() > 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", p.spatial());
   const bool floats = half || p.input == DType::f32 || p.input == DType::f8e4m3fn;
   if (!integers && (!floats || r.weight().type != p.input))
     return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
@@ -68,16 +66,58 @@ int64_t common_width(std::initializer_list<int64_t> counts, int64_t element) {
 
 int64_t whole_tiles(int64_t count, int64_t tile) { return (count + tile - 1) / tile * tile; }
 
+/// Whether axes of the image, `inner` elements of the inner one, are one axis in memory.
+bool follow_each_other(int64_t outer, int64_t outer_step, int64_t inner, int64_t inner_step) {
+  return outer == 1 || inner == 1 || outer_step == inner * inner_step;
+}
+
+/// The planes of a volume as images, where windows have one plane, each its own; or as rows, where they have one pixel of a plane, each
+/// its own. The pixels' order stays.
+void flatten(ImplicitProblem& q) {
+  const AlongAxis depth = q.along(0), height = q.along(1), width = q.along(2);
+  if (std::ranges::any_of(q.segments, [](const ImageSegment& s) { return s.shift != 0; })) return;
+  if (depth.each_its_own() && std::ranges::all_of(q.segments, [&](const ImageSegment& s) {
+        return follow_each_other(q.n, s.image, depth.in, s.plane);
+      })) {
+    if (depth.in > 1)
+      for (ImageSegment& s : q.segments) s.image = s.plane;
+    q.n *= depth.in;
+  } else if (height.each_its_own() && width.each_its_own() && std::ranges::all_of(q.segments, [&](const ImageSegment& s) {
+               return follow_each_other(height.in, s.row, width.in, s.pixel);
+             })) {
+    for (ImageSegment& s : q.segments) {
+      if (width.in == 1) s.pixel = s.row;
+      s.row = s.plane;
+    }
+    q.out_width = q.in_width = height.in * width.in;
+    q.out_height = depth.out, q.in_height = depth.in;
+    q.stride[0] = depth.stride, q.pad[0] = depth.pad, q.dilation[0] = depth.dilation, q.taps[0] = depth.taps;
+  } else {
+    return;
+  }
+  q.depth.reset();
+}
+
 }  // namespace
+
+AlongAxis ImplicitProblem::along(int axis) const {
+  if (depth && axis-- == 0) return *depth;
+  return {.out = axis == 0 ? out_height : out_width,
+          .in = axis == 0 ? in_height : in_width,
+          .stride = stride[axis],
+          .pad = pad[axis],
+          .dilation = dilation[axis],
+          .taps = taps[axis]};
+}
 
 int64_t ImplicitProblem::k(int64_t tile) const {
   int64_t sum = 0;
-  for (const ImageSegment& s : segments) sum += taps[0] * taps[1] * whole_tiles(s.channels, tile);
+  for (const ImageSegment& s : segments) sum += tap_count() * whole_tiles(s.channels, tile);
   return sum;
 }
 
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most) {
-  if (auto why = rejects(r, most)) return *why;
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
+  if (auto why = rejects(r)) return *why;
   const Problem& p = r.problem;
   ImplicitProblem q;
   q.type = p.input;
@@ -97,19 +137,22 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most) {
   q.in_height = in[0];
   q.in_width = in[1];
   if (p.spatial() == 3)
-    q.depth = Depth{.out = p.y[2],
-                    .in = p.x[0].shape[2],
-                    .stride = p.stride[0],
-                    .pad = p.pad_begin[0],
-                    .dilation = p.dilation[0],
-                    .taps = p.w[2]};
+    q.depth = AlongAxis{
+        .out = p.y[2], .in = grid[0], .stride = p.stride[0], .pad = p.pad_begin[0], .dilation = p.dilation[0], .taps = p.w[2]};
   const int64_t element = bytes(p.input, 1);
-  if (p.transposed) {  // pixels of x are the rows, and the taps are batches
-    q.transposed = true;
-    q.batches = q.taps[0] * q.taps[1];
-    q.out_height = q.in_height;
-    q.out_width = q.in_width;
-    for (size_t a = 0; a < 2; ++a) q.taps[a] = q.stride[a] = q.dilation[a] = 1, q.pad[a] = 0;
+  if (p.transposed) {
+    auto phases = like_phases(r);
+    if (!phases) return phases.refusal();
+    q.phases = *std::move(phases);
+    const auto one_phase = [](int64_t& pixels, int64_t& taps, int64_t& apart, const std::vector<PhaseAlong>& along) {
+      pixels = along.front().places;
+      taps = std::ranges::max(along, {}, &PhaseAlong::taps).taps;
+      if (along.size() > 1) apart = 1;
+    };
+    const size_t last = p.spatial() - 1;
+    if (q.depth) one_phase(q.depth->out, q.depth->taps, q.depth->dilation, q.phases[0]);
+    if (last > 0) one_phase(q.out_height, q.taps[0], q.dilation[0], q.phases[last - 1]);
+    one_phase(q.out_width, q.taps[1], q.dilation[1], q.phases[last]);
   }
   if (copies_with_padding(p)) {
     constexpr int64_t channels = ImplicitProblem::padded_channels;
@@ -126,7 +169,8 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most) {
                    .pixel = channels,
                    .channels = static_cast<int32_t>(q.taps[1] * channels),
                    .shift = 0,
-                   .tiles = 0}};
+                   .tiles = 0,
+                   .plane = 0}};
     q.vec = common_width({q.stride[1] * channels, q.taps[1] * channels}, element);
     q.taps[1] = 1;
     q.pad[0] = q.pad[1] = 0;
@@ -148,9 +192,10 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most) {
     s.channels = static_cast<int32_t>(x.shape[1]);
     s.shift = std::countr_zero(static_cast<uint64_t>(p.x[i].upsample));
     if (s.shift != 0 && p.spatial() == 1) return refuse(Reason::unsupported, "a line that is upsampled");
-    if (q.depth) q.depth->planes.push_back(strides[2]);
+    s.plane = static_cast<int32_t>(strides[2]);
     q.segments.push_back(s);
   }
+  if (q.depth && !q.transposed()) flatten(q);
   return q;
 }
 
@@ -172,11 +217,12 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
   args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
   set_geometry(args, p);
   std::ranges::transform(p.taps, args.taps, narrow);
+  if (p.depth) args.taps_d = narrow(p.depth->taps);
   return args;
 }
 
 matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile) {
-  matmul::CudaProblem product{{p.pixels(), p.m, p.k(tile), {p.batches}, {}, {}}, p.type, p.type, implicit_epilogue(r, p), {}};
+  matmul::CudaProblem product{{p.pixels(), p.m, p.k(tile), {p.batches()}, {}, {}}, p.type, p.type, implicit_epilogue(r, p), {}};
   product.a.vec = p.vec;
   product.b.vec = 16 / bytes(p.type, 1);
   product.a.batch = {0};
@@ -186,21 +232,62 @@ matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem&
 }
 
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
-  if (!p.transposed) return r.epilogue(4);
-  // y as [N, H, KH, W, KW, M]: rows N, H and W, batches KH and KW. A bias broadcasts along M.
-  const Shape strides = memory_strides(r.node.outputs[0]), &taps = r.problem.stride;
+  if (!p.transposed()) return r.epilogue(4);
+  // y as [N, (D, SD,) H, SH, W, SW, M]: rows N, D, H and W of a phase, batches the phases along SD, SH and SW. A bias broadcasts along M.
+  const Shape strides = memory_strides(r.node.outputs[0]), &phases = r.problem.stride;
   BoundTensor y = r.node.outputs[0];
   y.layout = Layout::plain;
-  y.shape = {p.n, p.in_height, taps[0], p.in_width, taps[1], p.m};
-  y.strides = {strides[0], strides[2] * taps[0], strides[2], strides[3] * taps[1], strides[3], strides[1]};
+  y.shape = {y.shape[0]}, y.strides = {strides[0]};
+  EpilogueAxes axes{1 + 2 * phases.size(), {}};
+  for (size_t a = 0; a < phases.size(); ++a) {
+    y.shape.insert(y.shape.end(), {r.problem.y[a + 2] / phases[a], phases[a]});
+    y.strides.insert(y.strides.end(), {strides[a + 2] * phases[a], strides[a + 2]});
+    axes.batches.push_back(2 + 2 * a);
+  }
+  y.shape.push_back(p.m);
+  y.strides.push_back(strides[1]);
   std::vector<EpilogueOperand> operands = r.operands;
   for (EpilogueOperand& o : operands) o.tensor.shape = {p.m};
-  return *CudaEpilogue::make(r.program, y, std::move(operands), {5, {2, 4}}, 4);
+  return *CudaEpilogue::make(r.program, y, std::move(operands), axes, 4);
 }
+
+namespace {
+
+/// Every phase's taps as [phases, M, K], the missing ones of those that have fewer than others before them.
+void pack_phases(char* to, const Tensor& w, const ImplicitProblem& p, int64_t tile) {
+  const int64_t size = bytes(w.type(), 1), k = p.k(tile), channels = w.shape()[0], span = whole_tiles(channels, tile);
+  const size_t axes = p.phases.size();
+  Shape taps, stride;
+  for (const auto& along : p.phases) {
+    taps.push_back(std::ranges::max(along, {}, &PhaseAlong::taps).taps);
+    stride.push_back(static_cast<int64_t>(along.size()));
+  }
+  const Shape steps = strides(taps);
+  for (int64_t i = 0; i < p.batches(); ++i, to += p.m * k * size) {
+    const Phase phase = phase_at(p.phases, i);
+    const int64_t own = elements(phase.taps);
+    if (own == 0) continue;
+    const Tensor packed = phase_weights(stride, 1, phase, w);  // [M, C, taps…]
+    int64_t first = 0;
+    Shape extents{p.m, channels}, from{channels * own, own}, at{k, 1};
+    const Shape own_steps = strides(phase.taps);
+    for (size_t a = 0; a < axes; ++a) {
+      first += (taps[a] - phase.taps[a]) * steps[a] * span;
+      extents.push_back(phase.taps[a]), from.push_back(own_steps[a]), at.push_back(steps[a] * span);
+    }
+    StridedCopy(extents, from, at, size, 1).run(to + first * size, packed.raw());
+  }
+}
+
+}  // namespace
 
 Key implicit_packing(const ImplicitProblem& p, int64_t tile) {
   Key key("conv:implicit");
-  if (p.transposed) return key.field("transposed").field(p.k(tile));
+  if (p.transposed()) {
+    key.field("transposed").field(p.k(tile));
+    for (int axis = 0; axis < p.axes(); ++axis) key.field(Shape{p.along(axis).stride, p.along(axis).pad});
+    return key;
+  }
   key.flag(":padded", p.padded);
   for (const ImageSegment& s : p.segments) key.field(s.channels).option("/", whole_tiles(s.channels, tile));
   return key;
@@ -209,15 +296,16 @@ Key implicit_packing(const ImplicitProblem& p, int64_t tile) {
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile) {
   const int64_t size = bytes(w.type(), 1), k = p.k(tile);
   const Shape& s = w.shape();
-  Tensor to = Tensor::empty(w.type(), {p.batches, p.m, k});
+  Tensor to = Tensor::empty(w.type(), {p.batches(), p.m, k});
   char* const out = static_cast<char*>(to.raw());
   const char* const from = static_cast<const char*>(w.raw());
-  if (p.batches * p.m * k != w.size()) std::memset(out, 0, static_cast<size_t>(to.nbytes()));
-  if (p.transposed) {
-    StridedCopy({s[0], p.m, p.batches}, {p.m * p.batches, p.batches, 1}, {1, k, p.m * k}, size, 1).run(out, from);
+  if (p.batches() * p.m * k != w.size()) std::memset(out, 0, static_cast<size_t>(to.nbytes()));
+  if (p.transposed()) {
+    pack_phases(out, w, p, tile);
     return to;
   }
-  const int64_t rows = p.taps[0], columns = p.padded ? p.taps_w : p.taps[1], taps = rows * columns;
+  const int64_t columns = p.padded ? p.taps_w : p.taps[1];
+  const int64_t rows = (p.depth ? p.depth->taps : 1) * p.taps[0], taps = rows * columns;  // of all planes
   int64_t base = 0, first = 0;  // of the segment: its place in K, its first channel
   for (const ImageSegment& segment : p.segments) {
     const int64_t span = whole_tiles(segment.channels, tile), channels = p.padded ? s[1] : segment.channels;

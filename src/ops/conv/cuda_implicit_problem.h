@@ -9,16 +9,25 @@
 
 #include "kernels/conv/implicit.h"
 #include "ops/conv/cuda_request.h"
+#include "ops/conv/phases.h"
 #include "ops/matmul/cuda_configs.h"
 
 namespace smelt::ops::conv {
 
 using ImageSegment = kernels::ImageSegment<void>;
 
-/// What a volume has before H and W.
-struct Depth {
+/// The windows along one axis.
+struct AlongAxis {
   int64_t out = 1, in = 1, stride = 1, pad = 0, dilation = 1, taps = 1;
-  std::vector<int64_t> planes = {};  // elements from one to the next, of each segment
+
+  /// Where the last window begins, from behind the image's last pixel.
+  int64_t last() const { return (out - 1) * stride - pad + 1 - in; }
+  /// From a window's first pixel to that under its last tap.
+  int64_t reach() const { return (taps - 1) * dilation; }
+  /// Whether some window has pixels outside of the image.
+  bool reaches_outside() const { return pad != 0 || last() + reach() > 0; }
+  /// Whether every pixel is a window of its own.
+  bool each_its_own() const { return taps == 1 && stride == 1 && pad == 0 && out == in; }
 };
 
 struct ImplicitProblem {
@@ -30,13 +39,20 @@ struct ImplicitProblem {
   int64_t n = 0, out_height = 0, out_width = 0, m = 0;
   int64_t in_height = 0, in_width = 0;  // upsampled, and padded where it is
   int64_t stride[2], pad[2], dilation[2], taps[2];
-  std::optional<Depth> depth;  // of a volume
-  int64_t vec = 1;             // elements of the widest copy of a pixel's channels
-  bool padded = false;         // the image is copied first; taps along W are "channels"
-  int64_t taps_w = 1;          // of the filter, where padded
-  bool transposed = false;     // with windows side by side: a batch a tap
-  int64_t batches = 1;
+  std::optional<AlongAxis> depth;  // of a volume that is no image
+  int64_t vec = 1;                 // elements of the widest copy of a pixel's channels
+  bool padded = false;             // the image is copied first; taps along W are "channels"
+  int64_t taps_w = 1;              // of the filter, where padded
+  PhaseAxes
+      phases;  // of a transposed one, a batch each: `out` is a phase's, `taps` the most that one has (kernels::implicit_first)
 
+  bool transposed() const { return !phases.empty(); }
+  int64_t batches() const { return phase_count(phases); }
+
+  int axes() const { return depth ? 3 : 2; }
+  /// The outermost is 0: a volume's depth, an image's rows.
+  AlongAxis along(int axis) const;
+  int64_t tap_count() const { return (depth ? depth->taps : 1) * taps[0] * taps[1]; }
   int64_t pixels() const { return n * (depth ? depth->out : 1) * out_height * out_width; }
   /// Steps of K in tiles of so many.
   int64_t k(int64_t tile) const;
@@ -54,6 +70,12 @@ template <class Args> void set_geometry(Args& args, const ImplicitProblem& p) {
   std::ranges::transform(p.stride, args.stride, narrow);
   std::ranges::transform(p.pad, args.pad, narrow);
   std::ranges::transform(p.dilation, args.dilation, narrow);
+  if (!p.depth) return;
+  args.depth = Divider(static_cast<uint32_t>(p.depth->out));
+  args.in_depth = narrow(p.depth->in);
+  args.stride_d = narrow(p.depth->stride);
+  args.pad_d = narrow(p.depth->pad);
+  args.dilation_d = narrow(p.depth->dilation);
 }
 
 /// The kernel's argument of any number of segments: of fewer only the beginning is given.
@@ -64,15 +86,14 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
 /// The product that a convolution is, for what chooses its tiles: K in whole tiles of `tile`.
 matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile);
 
-/// Images, or volumes too.
-enum class Axes { two, three };
-/// The problem, or why the kernel does not take it.
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Axes most = Axes::two);
+/// The problem, or why the kernel does not take it. A volume's is an image's where its windows have one plane, each its own, or one pixel
+/// of a plane.
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r);
 
 /// What follows the sums, for the kernel's rows, columns and batches.
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 
-/// ONNX's weights [M, C, KH, KW] (transposed: [C, M, KH, KW]) as [batches, M, K], for tiles of so many steps of K: within K the
+/// ONNX's weights [M, C, KH, KW] or [M, C, KD, KH, KW] (transposed: [C, M, …]) as [batches, M, K], for tiles of so many steps of K: within K the
 /// segments, in each the taps, in each its channels and zeros up to a whole tile.
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
 /// The name of that form: the same where the bytes are.

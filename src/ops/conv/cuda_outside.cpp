@@ -12,83 +12,104 @@ namespace {
 
 constexpr int64_t together = 16;  // elements that rows begin at a multiple of
 
-/// Which taps of each place along an axis (0: rows) lie inside, and of each place which of these ranges it has.
+/// Which taps of each place along an axis lie inside, and of each place which of these ranges it has.
 struct Classes {
+  AlongAxis axis;
   std::vector<PointsInside> ranges;
   std::vector<size_t> of_place;
 
-  Classes(const ImplicitProblem& p, int axis) {
-    const int64_t out = axis == 0 ? p.out_height : p.out_width, in = axis == 0 ? p.in_height : p.in_width;
-    for (int64_t o = 0; o < out; ++o) {
-      const PointsInside r = points_inside(o * p.stride[axis] - p.pad[axis], p.dilation[axis], in, p.taps[axis]);
+  explicit Classes(const AlongAxis& a) : axis(a) {
+    for (int64_t o = 0; o < a.out; ++o) {
+      const PointsInside r = points_inside(o * a.stride - a.pad, a.dilation, a.in, a.taps);
       const auto same = [&](const PointsInside& other) { return other.begin == r.begin && other.end == r.end; };
       const auto found = std::ranges::find_if(ranges, same);
       of_place.push_back(static_cast<size_t>(found - ranges.begin()));
       if (found == ranges.end()) ranges.push_back(r);
     }
   }
-  bool is_whole(size_t c, int64_t taps) const { return ranges[c].begin == 0 && ranges[c].end == taps; }
+  bool is_whole(size_t c) const { return ranges[c].begin == 0 && ranges[c].end == axis.taps; }
+  bool is_inside(size_t c, int64_t tap) const { return tap >= ranges[c].begin && tap < ranges[c].end; }
+  int64_t count() const { return std::ssize(ranges); }
+};
+
+/// Those of the depth (one, of an image), the rows and the columns.
+struct AllClasses {
+  Classes depth, rows, columns;
+  explicit AllClasses(const ImplicitProblem& p)
+      : depth(p.depth.value_or(AlongAxis{})), rows(p.along(p.axes() - 2)), columns(p.along(p.axes() - 1)) {}
+
+  /// Calls f(class of the depth, of the rows, of the columns) in order.
+  template <class F> void each(F&& f) const {
+    for (size_t d = 0; d < depth.ranges.size(); ++d)
+      for (size_t r = 0; r < rows.ranges.size(); ++r)
+        for (size_t c = 0; c < columns.ranges.size(); ++c) f(d, r, c);
+  }
 };
 
 /// places, classes: the elements that each has.
 struct Extents {
   int64_t places, row, all;
-  Extents(const ImplicitProblem& p, const Classes& rows, const Classes& columns)
-      : places(divide_up(p.out_height * p.out_width, together) * together),
+  Extents(const ImplicitProblem& p, const AllClasses& c)
+      : places(divide_up(p.pixels() / p.n, together) * together),
         row(divide_up(p.m, together) * together),
-        all(places + std::ssize(rows.ranges) * std::ssize(columns.ranges) * row) {}
+        all(places + c.depth.count() * c.rows.count() * c.columns.count() * row) {}
 };
 
 }  // namespace
 
-int64_t outside_elements(const ImplicitProblem& p) { return Extents(p, Classes(p, 0), Classes(p, 1)).all; }
+int64_t outside_elements(const ImplicitProblem& p) { return Extents(p, AllClasses(p)).all; }
 
 Tensor outside_table(const Request& q, const ImplicitProblem& p, int32_t zero) {
-  const Classes rows(p, 0), columns(p, 1);
-  const Extents extents(p, rows, columns);
-  const int64_t taps_h = p.taps[0], taps_w = p.taps[1], wide = std::ssize(columns.ranges);
+  const AllClasses classes(p);
+  const auto& [depth, rows, columns] = classes;
+  const Extents extents(p, classes);
+  const int64_t taps_d = depth.axis.taps, taps_h = rows.axis.taps, taps_w = columns.axis.taps;
   Tensor table = Tensor::zeros(DType::i32, {extents.all});
   int32_t* const to = table.data<int32_t>();
-  for (int64_t h = 0; h < p.out_height; ++h)
-    for (int64_t w = 0; w < p.out_width; ++w) {
-      const size_t r = rows.of_place[static_cast<size_t>(h)], c = columns.of_place[static_cast<size_t>(w)];
-      const bool whole = rows.is_whole(r, taps_h) && columns.is_whole(c, taps_w);
-      to[h * p.out_width + w] =
-          whole ? -1
-                : static_cast<int32_t>(extents.places + (static_cast<int64_t>(r) * wide + static_cast<int64_t>(c)) * extents.row);
-    }
-  std::vector<uint32_t> of_tap(static_cast<size_t>(taps_h * taps_w));  // Σ w over its channels; sums wrap as 32-bit integers do
+  int64_t place = 0;
+  for (const size_t d : depth.of_place)
+    for (const size_t r : rows.of_place)
+      for (const size_t c : columns.of_place) {
+        const bool whole = depth.is_whole(d) && rows.is_whole(r) && columns.is_whole(c);
+        const int64_t of_class =
+            (static_cast<int64_t>(d) * rows.count() + static_cast<int64_t>(r)) * columns.count() + static_cast<int64_t>(c);
+        to[place++] = whole ? -1 : static_cast<int32_t>(extents.places + of_class * extents.row);
+      }
+  std::vector<uint32_t> of_tap(static_cast<size_t>(p.tap_count()));  // Σ w over its channels; sums wrap as 32-bit integers do
   for (int64_t m = 0; m < p.m; ++m) {
-    for (int64_t t = 0; t < taps_h * taps_w; ++t) {
+    for (int64_t t = 0; t < p.tap_count(); ++t) {
       uint32_t sum = 0;
       for (int64_t c = 0; c < q.problem.w[1]; ++c) sum += static_cast<uint32_t>(int8_weight(q, m, c, t));
       of_tap[static_cast<size_t>(t)] = sum;
     }
-    for (size_t r = 0; r < rows.ranges.size(); ++r)
-      for (size_t c = 0; c < columns.ranges.size(); ++c) {
-        uint32_t sum = 0;
-        const auto inside = [](const PointsInside& range, int64_t t) { return t >= range.begin && t < range.end; };
+    int32_t* of_class = to + extents.places + m;
+    classes.each([&](size_t d, size_t r, size_t c) {
+      uint32_t sum = 0;
+      size_t tap = 0;
+      for (int64_t kd = 0; kd < taps_d; ++kd)
         for (int64_t kh = 0; kh < taps_h; ++kh)
-          for (int64_t kw = 0; kw < taps_w; ++kw)
-            if (!inside(rows.ranges[r], kh) || !inside(columns.ranges[c], kw))
-              sum += of_tap[static_cast<size_t>(kh * taps_w + kw)];
-        to[extents.places + (static_cast<int64_t>(r) * wide + static_cast<int64_t>(c)) * extents.row + m] =
-            static_cast<int32_t>(static_cast<uint32_t>(zero) * sum);
-      }
+          for (int64_t kw = 0; kw < taps_w; ++kw, ++tap)
+            if (!classes.depth.is_inside(d, kd) || !classes.rows.is_inside(r, kh) || !classes.columns.is_inside(c, kw))
+              sum += of_tap[tap];
+      *of_class = static_cast<int32_t>(static_cast<uint32_t>(zero) * sum);
+      of_class += extents.row;
+    });
   }
   return table;
 }
 
 EpilogueOperand outside_operand(const GpuRequest& r, const ImplicitProblem& p) {
-  EpilogueOperand o{{DType::i32, {p.out_height, p.out_width}, Layout::plain, {}, {}}, EpilogueOperand::no_input, nullptr};
+  EpilogueOperand o{{DType::i32, spatial_of(r.problem.y), Layout::plain, {}, {}}, EpilogueOperand::no_input, nullptr};
+  if (p.n != r.problem.y[0]) o.tensor.shape[0] = 1;  // a volume's planes are images
   o.tensor.shape.insert(o.tensor.shape.begin(), 1);  // of all channels
-  if (r.problem.spatial() == 1) o.tensor.shape.erase(o.tensor.shape.begin() + 1);
   o.by_index = true;
   o.most = most_of_sums(r.problem);
   if (!r.gpu->device) return o;
-  const Shape geometry{p.out_height, p.out_width, p.in_height, p.in_width};
-  Key key = int8_packing(r, "conv:outside").field(r.zero()).field(geometry);
-  for (const auto* pair : {&p.stride, &p.pad, &p.dilation}) key.field(Shape{(*pair)[0], (*pair)[1]});
+  Key key = int8_packing(r, "conv:outside").field(r.zero());
+  for (int axis = 0; axis < p.axes(); ++axis) {
+    const AlongAxis a = p.along(axis);
+    key.field(Shape{a.out, a.in, a.stride, a.pad, a.dilation});
+  }
   o.memory =
       r.gpu->weights->packed(r.gpu->device, r.weight().constant, key.text(), [&] { return outside_table(r, p, r.zero()); });
   return o;

@@ -5,8 +5,8 @@
 // The second term is one number a channel, the last one a channel and class of pixels: those under whose windows the same taps lie
 // inside. The most, all of whose taps do, lack nothing. Its table, of i32, as an epilogue reads it at an index:
 //
-//   places   [OH, OW]             where the pixel's class begins, -1: nothing lacks; then up to a multiple of 16
-//   classes  (rows', columns') of [M up to a multiple of 16]
+//   places   [OH, OW]             where the pixel's class begins, -1: nothing lacks; of a volume [OD, OH, OW]; then up to a multiple of 16
+//   classes  (depth's, rows', columns') of [M up to a multiple of 16]
 #pragma once
 
 #include "ops/conv/cuda_implicit_problem.h"

@@ -41,7 +41,7 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
   return std::nullopt;
 }
 
-/// Three spatial axes as one: kernels know one and two. Of tensors that have no gaps.
+/// Three spatial axes as one. Of tensors that have no gaps.
 std::optional<BoundTensor> along_one_axis(const BoundTensor& t, size_t spatial) {
   if (t.type == DType::undefined || spatial < 3 || t.shape.size() < spatial) return t;
   if (!t.strides.empty()) return std::nullopt;

@@ -22,17 +22,20 @@ int64_t in_stage(int64_t line_bytes, int64_t line, int64_t byte) {
   return (line_bytes == 64 ? kernels::swizzled<64>(row, vector) : kernels::swizzled<128>(row, vector)) + byte % 16;
 }
 
-/// The steps of each segment of a volume: `append` takes one after the other.
-template <class Append> void append_steps_of_volume(Append&& append, const WalkedProblem& p) {
+/// The steps of windows that begin at place (d, h, w) among the copies of a pixel: `append` takes one after the other.
+template <class Append> void append_steps(Append&& append, const WalkedProblem& p, const ImageSegment& s, int64_t from_d,
+                                          int64_t from_h, int64_t from_w) {
   const auto bit = [](int64_t at) { return uint32_t{1} << at; };
-  for (size_t i = 0; i < p.segments.size(); ++i)
-    for (int64_t d = 0; d < p.depth->taps; ++d)
-      for (int64_t h = 0; h < p.taps[0]; ++h)
-        for (int64_t w = 0; w < p.taps[1]; ++w) {
-          const int64_t offset = d * p.depth->dilation * p.depth->planes[i] + h * p.dilation[0] * p.segments[i].row +
-                                 w * p.dilation[1] * p.segments[i].pixel;
-          append(kernels::WalkedTap{static_cast<int32_t>(offset * p.element), bit(h) | bit(16 + w) | bit(p.taps[0] + d)});
-        }
+  const AlongAxis depth = p.depth.value_or(AlongAxis{});
+  for (int64_t d = 0; d < depth.taps; ++d)
+    for (int64_t h = 0; h < p.taps[0]; ++h)
+      for (int64_t w = 0; w < p.taps[1]; ++w) {
+        const int64_t offset = ((from_d + d * depth.dilation) >> s.shift) * s.plane +
+                               ((from_h + h * p.dilation[0]) >> s.shift) * s.row +
+                               ((from_w + w * p.dilation[1]) >> s.shift) * s.pixel;
+        append(kernels::WalkedTap{static_cast<int32_t>(offset * p.element),
+                                  bit(h) | bit(16 + w) | (p.depth ? bit(p.taps[0] + d) : 0)});
+      }
 }
 
 }  // namespace
@@ -46,7 +49,7 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
   if (!q.quantization && q.input == DType::f32) return refuse(Reason::wrong_type, "f32, whose sums tensor cores round");
   if (q.quantization && !fit_8_bits(r))
     return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
-  auto found = implicit_problem(r, Axes::three);
+  auto found = implicit_problem(r);
   if (!found) return found.refusal();
   WalkedProblem p{*std::move(found)};
   p.weight = q.quantization ? DType::i8 : q.input;
@@ -76,11 +79,7 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
     for (const SegmentQuantization& more : r.quantization().more) p.zeros.push_back(more.zero);
     p.scaled = p.segments.size() > 1;
     const bool zeros = std::ranges::all_of(p.zeros, [](int32_t z) { return z == 0; });
-    p.filled = !zeros && ((p.depth && (p.depth->pad != 0 || p.depth->in < (p.depth->out - 1) * p.depth->stride - p.depth->pad +
-                                                                              (p.depth->taps - 1) * p.depth->dilation + 1)) ||
-                          p.pad[0] != 0 || p.pad[1] != 0 ||
-                          p.in_height < (p.out_height - 1) * p.stride[0] - p.pad[0] + (p.taps[0] - 1) * p.dilation[0] + 1 ||
-                          p.in_width < (p.out_width - 1) * p.stride[1] - p.pad[1] + (p.taps[1] - 1) * p.dilation[1] + 1);
+    for (int axis = 0; axis < p.axes(); ++axis) p.filled = p.filled || (!zeros && p.along(axis).reaches_outside());
     set_integer_program(r, p.zeros[0]);
   }
   return p;
@@ -209,19 +208,11 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
   args.k_tiles = narrow(k_tiles);
   args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
   set_geometry(args, p);
-  if (p.depth) {
-    args.depth = Divider(static_cast<uint32_t>(p.depth->out));
-    args.in_depth = narrow(p.depth->in);
-    args.stride_d = narrow(p.depth->stride);
-    args.pad_d = narrow(p.depth->pad);
-    args.dilation_d = narrow(p.depth->dilation);
-  }
   std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.steps())));
   std::memcpy(memory.data(), static_cast<const void*>(&args), offsetof(WalkedHead, segments));
   std::byte* to = memory.data() + offsetof(WalkedHead, segments);
   const auto append = [&to](const auto& v) { std::memcpy(to, static_cast<const void*>(&v), sizeof v), to += sizeof v; };
-  for (size_t i = 0; i < p.segments.size(); ++i) {
-    const ImageSegment& s = p.segments[i];
+  for (const ImageSegment& s : p.segments) {
     WalkedSegment one{};
     one.image = narrow(s.image * p.element);
     one.row = narrow(s.row * p.element);
@@ -231,22 +222,13 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
     one.shift = s.shift;
     static_assert(kernels::walked_block == channel_block);
     one.block = narrow(p.in_height * p.in_width * kernels::walked_block);
-    if (p.depth) one.plane = narrow(p.depth->planes[i] * p.element);
+    one.plane = narrow(s.plane * p.element);
     append(one);
   }
-  if (p.depth) {
-    append_steps_of_volume(append, p);
-    return memory;
-  }
   for (const ImageSegment& s : p.segments)
-    for (int64_t from_h = 0; from_h < p.up; ++from_h)  // where the window begins among the copies of a pixel
-      for (int64_t from_w = 0; from_w < p.up; ++from_w)
-        for (int64_t h = 0; h < p.taps[0]; ++h)
-          for (int64_t w = 0; w < p.taps[1]; ++w)
-            append(kernels::WalkedTap{
-                narrow((((from_h + h * p.dilation[0]) >> s.shift) * s.row + ((from_w + w * p.dilation[1]) >> s.shift) * s.pixel) *
-                       p.element),
-                uint32_t{1} << h | uint32_t{1} << (16 + w)});
+    for (int64_t from_d = 0; from_d < (p.depth ? p.up : 1); ++from_d)
+      for (int64_t from_h = 0; from_h < p.up; ++from_h)
+        for (int64_t from_w = 0; from_w < p.up; ++from_w) append_steps(append, p, s, from_d, from_h, from_w);
   return memory;
 }
 

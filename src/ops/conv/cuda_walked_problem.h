@@ -25,9 +25,8 @@ struct WalkedProblem : ImplicitProblem {
   int64_t element = 2;         // bytes of one
   int64_t up = 1;              // the largest factor that an image is upsampled by
 
-  int64_t tap_count() const { return (depth ? depth->taps : 1) * taps[0] * taps[1]; }
   /// Of a segment: the taps of windows that begin at each place among the copies of a pixel.
-  int64_t steps() const { return tap_count() * up * up; }
+  int64_t steps() const { return tap_count() * up * up * (depth ? up : 1); }
 };
 
 /// The tile, and how K lies in it.

@@ -8,6 +8,7 @@
 #include "ops/conv/gpu_request_case.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/conv/quantized_conv_case.h"
+#include "ops/conv/window_boxes.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -44,53 +45,30 @@ std::string refusal_of(const Windows& c, std::string_view arch = "sm_90a", Layou
   return found ? "taken" : found.refusal().text;
 }
 
-struct Pixel {
-  int64_t image = -1, row = -1, column = -1;  // -1: zeros are filled
-  bool operator==(const Pixel&) const = default;
-};
-
-/// What a box has (PTX ISA, "im2col mode"; an H100 agreed with this on 1,200 random maps): windows that follow each other in the box
-/// of their first pixels, along columns, then rows, then images; of each the pixel `right` and `down` of where it begins, zeros outside.
-std::vector<Pixel> copied(const WindowMap& m, int64_t column, int64_t row, int64_t image, int64_t right, int64_t down) {
-  const auto extent = [&](int axis) { return static_cast<int64_t>(m.extents[axis]); };
-  std::vector<Pixel> box;
-  for (uint32_t i = 0; i < m.pixels; ++i) {
-    const int64_t c = column + right, r = row + down;
-    const bool inside = c >= 0 && c < extent(1) && r >= 0 && r < extent(2) && image < extent(3);
-    box.push_back(inside ? Pixel{image, r, c} : Pixel{});
-    if ((column += m.strides[1]) < extent(1) + m.last[0]) continue;
-    column = m.first[0];
-    if ((row += m.strides[2]) < extent(2) + m.last[1]) continue;
-    row = m.first[1], ++image;
-  }
-  return box;
-}
-
 /// Every copy of a tile of `pixels` windows, at every step of K, has the pixels that the windows' definition says.
 void expect_walk(const WindowsProblem& p, const Windows& c, int64_t pixels) {
-  const kernels::HopperWindows w = hopper_windows(p);
+  const kernels::HopperWindows<2> w = hopper_windows<2>(p);
   const WindowMap map(p, p.segments[0], pixels);
   const uint32_t chunks[] = {hopper_chunks(p, p.segments[0])};
   const int64_t steps = c.w[2] * c.w[3] * chunks[0];
   for (int64_t first = 0; first < p.pixels(); first += pixels) {
     const int64_t column = first % p.out_width, row = first / p.out_width % p.out_height,
                   image = first / p.out_width / p.out_height;
-    kernels::HopperWalk walk(w, chunks, 1, 0);
+    kernels::HopperWalk<2> walk(w, chunks, 1, 0);
     for (int64_t step = 0; step < steps; ++step, walk.advance(w, chunks)) {
-      const kernels::HopperWalk there(w, chunks, 1, static_cast<uint32_t>(step));  // where a split of K begins
-      ASSERT_TRUE(there.chunk == walk.chunk && there.right == walk.right && there.down == walk.down &&
-                  there.column == walk.column);
+      const kernels::HopperWalk<2> there(w, chunks, 1, static_cast<uint32_t>(step));  // where a split of K begins
+      ASSERT_TRUE(there.chunk == walk.chunk && std::ranges::equal(there.offset, walk.offset));
       const int64_t tap = step / chunks[0], kh = tap / c.w[3], kw = tap % c.w[3];
       ASSERT_EQ(walk.chunk, step % chunks[0]);
-      const auto box =
-          copied(map, column * w.stride[1] + w.first[1], row * w.stride[0] + w.first[0], image, walk.right, walk.down);
+      const auto box = copied(map, {column * w.stride[1] + w.first[1], row * w.stride[0] + w.first[0]}, image,
+                              {walk.offset[1], walk.offset[0]});
       for (int64_t i = 0; i < pixels; ++i) {
         const int64_t at = first + i, ow = at % p.out_width, oh = at / p.out_width % p.out_height,
                       n = at / p.out_width / p.out_height;
         const int64_t h = oh * c.strides[0] + kh * c.dilations[0] - c.pads[0],
                       x = ow * c.strides[1] + kw * c.dilations[1] - c.pads[1];
         const bool inside = n < c.x[0] && h >= 0 && h < c.x[2] && x >= 0 && x < c.x[3];
-        ASSERT_EQ(box[static_cast<size_t>(i)], (inside ? Pixel{n, h, x} : Pixel{}))
+        ASSERT_EQ(box[static_cast<size_t>(i)], (inside ? Pixel{n, 0, h, x} : Pixel{}))
             << "pixel " << at << ", tap " << kh << " " << kw;
       }
     }
@@ -136,8 +114,8 @@ void expect_slide(const WindowsProblem& p, const Windows& c, int64_t pixels) {
     const int64_t column = first % width, row = first / width % height, image = first / width / height;
     std::vector<std::vector<Pixel>> boxes;  // of the phases
     for (uint32_t phase = 0; phase < w.phases(0) * w.phases(1); ++phase)
-      boxes.push_back(copied(map, column * w.stride[1] + w.first[1], row * w.stride[0] + w.first[0], image, phase % w.phases(1),
-                             phase / w.phases(1)));
+      boxes.push_back(copied(map, {column * w.stride[1] + w.first[1], row * w.stride[0] + w.first[0]}, image,
+                             {phase % w.phases(1), phase / w.phases(1)}));
     for (int64_t i = 0; i < pixels; ++i) {
       const int64_t at = first + i, ow = at % width, oh = at / width % height, n = at / width / height;
       if (n >= c.x[0] || oh >= p.out_height || ow >= p.out_width) continue;
@@ -149,7 +127,7 @@ void expect_slide(const WindowsProblem& p, const Windows& c, int64_t pixels) {
           const bool inside = h >= 0 && h < c.x[2] && x >= 0 && x < c.x[3];
           const auto& box = boxes[static_cast<size_t>(kh % w.stride[0] * w.phases(1) + kw % w.stride[1])];
           ASSERT_EQ(box[static_cast<size_t>(i + kh / w.stride[0] * w.step[0] + kw / w.stride[1] * w.step[1])],
-                    (inside ? Pixel{n, h, x} : Pixel{}))
+                    (inside ? Pixel{n, 0, h, x} : Pixel{}))
               << "window " << oh << " " << ow << ", tap " << kh << " " << kw;
         }
     }
@@ -194,7 +172,7 @@ TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
   GpuRequest r = **int8_gpu_request(*int8_request(t.bound, 1), gpu_of_arch("sm_90a"));
   const auto p = windows_problem(r);
   ASSERT_TRUE(p) << p.refusal().text;
-  const kernels::HopperWindows w = hopper_windows(*p);
+  const kernels::HopperWindows<2> w = hopper_windows<2>(*p);
   const uint32_t chunks[] = {hopper_chunks(*p, p->segments[0])};
   const int64_t line = p->line(), steps = p->taps[0] * p->taps[1] * chunks[0];
   const WindowMap map(*p, p->segments[0], p->pixels());
@@ -213,9 +191,9 @@ TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
                                                                                                  static_cast<int>(width));
       if (m >= p->m) continue;
       std::vector<int64_t> sums(static_cast<size_t>(p->pixels())), want = sums;
-      kernels::HopperWalk walk(w, chunks, 1, 0);
+      kernels::HopperWalk<2> walk(w, chunks, 1, 0);
       for (int64_t step = 0; step < steps; ++step, walk.advance(w, chunks)) {
-        const auto box = copied(map, w.first[1], w.first[0], 0, walk.right, walk.down);
+        const auto box = copied(map, {w.first[1], w.first[0]}, 0, {walk.offset[1], walk.offset[0]});
         for (size_t i = 0; i < box.size(); ++i)
           for (int64_t e = 0; e < line; ++e) {
             const int64_t channel = walk.chunk * line + e;
@@ -302,10 +280,11 @@ TEST(HopperWindows, describe_slices_by_their_strides) {
   const auto p = windows_problem(r);
   ASSERT_TRUE(p);
   const WindowMap m(*p, p->segments[0], 192);
-  EXPECT_THAT(m.extents, testing::ElementsAre(72, 6, 5, 2));
-  EXPECT_THAT(m.steps, testing::ElementsAre(96 * 2, 96 * 8 * 2, 96 * 8 * 7 * 2));
-  EXPECT_THAT(m.first, testing::ElementsAre(0, -1));
-  EXPECT_THAT(m.last, testing::ElementsAre(0, -2));
+  EXPECT_EQ(m.rank, 4u);
+  EXPECT_THAT(m.extents, testing::ElementsAre(72, 6, 5, 2, 0));
+  EXPECT_THAT(m.steps, testing::ElementsAre(96 * 2, 96 * 8 * 2, 96 * 8 * 7 * 2, 0));
+  EXPECT_THAT(m.first, testing::ElementsAre(0, -1, 0));
+  EXPECT_THAT(m.last, testing::ElementsAre(0, -2, 0));
   EXPECT_EQ(m.channels, 64u);
   EXPECT_EQ(m.pixels, 192u);
   EXPECT_EQ(hopper_chunks(*p, p->segments[0]), 2u);

@@ -35,11 +35,23 @@ std::vector<Form> image_forms() {
        "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = silu(%3):f32; %5 = cast(%4):f16; return %5 }");
   conv("Conv", DType::f32, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::plain,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
-  // With channels of their own along three axes.
+  // Volumes: of f32, of which tensor cores take none; with channels of their own; windows side by side; upsampled beside another.
+  conv("Conv", DType::f32, {1, 64, 8, 14, 14}, {64, 64, 3, 3, 3}, {1, 64, 8, 14, 14}, Layout::nhwc,
+       {{"pads", Ints{1, 1, 1, 1, 1, 1}}});
   for (const Layout layout : {Layout::nhwc, Layout::plain})
     conv("Conv", DType::f16, {1, 72, 16, 28, 28}, {72, 1, 3, 3, 3}, {1, 72, 16, 14, 14}, layout,
          {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"strides", Ints{1, 2, 2}}, {"group", int64_t{72}}});
-  conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc, {{"strides", Ints{2, 2}}});
+  conv("ConvTranspose", DType::f16, {1, 64, 8, 14, 14}, {64, 32, 2, 2, 2}, {1, 32, 16, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2, 2}}});
+  list.push_back(
+      Form("Conv", smelt_domain, {{"segments", int64_t{2}}, {"pads", Ints{1, 1, 1, 1, 1, 1}}, {"upsample", Ints{1, 2}}})
+          .in(DType::f16, {1, 32, 16, 40, 40}, Layout::nhwc)
+          .in(DType::f16, {1, 64, 8, 20, 20}, Layout::nhwc)
+          .in(Tensor::zeros(DType::f16, {32, 96, 3, 3, 3}))
+          .in(DType::f16, {32})
+          .out(DType::f16, {1, 32, 16, 40, 40}, Layout::nhwc));
+  conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2}}, {"pads", around}});
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
     const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(zero_point).cast(type);

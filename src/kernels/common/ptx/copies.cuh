@@ -64,7 +64,8 @@ template <int Pending> __device__ __forceinline__ void cp_async_bulk_wait_group_
 }
 
 // The same of the pixels under one tap of a convolution's windows (im2col mode): of so many windows as the map says, from the one
-// that begins at w, h of image n on, the pixel `right` and `down` of where each begins; c: the first channel.
+// that begins at w, h of image n on, the pixel `right` and `down` of where each begins; c: the first channel. Of a volume at w, h, d, and
+// `behind` is along its depth.
 
 __device__ __forceinline__ void cp_async_bulk_tensor_4d_im2col(u32 shared, const void* map, i32 c, i32 w, i32 h, i32 n, u32 barrier,
                                                                u16 right, u16 down) {
@@ -80,6 +81,23 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d_im2col_multicast(u32 sha
       "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, "
       "%4, %5}], [%6], {%7, %8}, %9;" ::"r"(shared),
       "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier), "h"(right), "h"(down), "h"(blocks)
+      : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_im2col(u32 shared, const void* map, i32 c, i32 w, i32 h, i32 d, i32 n,
+                                                               u32 barrier, u16 right, u16 down, u16 behind) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7], "
+      "{%8, %9, %10};" ::"r"(shared),
+      "l"(map), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "r"(barrier), "h"(right), "h"(down), "h"(behind)
+      : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_5d_im2col_multicast(u32 shared, const void* map, i32 c, i32 w, i32 h, i32 d,
+                                                                         i32 n, u32 barrier, u16 right, u16 down, u16 behind,
+                                                                         u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, "
+      "%4, %5, %6}], [%7], {%8, %9, %10}, %11;" ::"r"(shared),
+      "l"(map), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "r"(barrier), "h"(right), "h"(down), "h"(behind), "h"(blocks)
       : "memory");
 }
 

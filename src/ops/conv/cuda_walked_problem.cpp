@@ -102,6 +102,7 @@ std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::Cuda
   if (c.unit != matmul::CudaConfig::Unit::tensor || (t.line != 64 && t.line != 128)) return std::nullopt;
   // Where windows have steps of their own this one has too few registers: 8 bytes spilled (sm_90a, f16).
   if (p.up > 1 && c.tile_m == 64 && c.tile_n == 32) return std::nullopt;
+  if (p.up > 1 && p.depth && c.ahead && c.tile_m >= 128) return std::nullopt;  // likewise: 8 and 132 bytes (sm_80, sm_90a, f16)
   // Scaled sums are there twice, as integers and as floats, and lie in the order of all of K.
   constexpr int64_t most_scaled = 32;
   if (p.scaled && (c.splits > 1 || c.tile_m * c.tile_n > most_scaled * c.threads())) return std::nullopt;

@@ -35,6 +35,7 @@ template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struc
   int first_d[Volume ? each : 1];
   int at[each];                                    // offset of the pixel under this tap; -Vec (aligned) outside of the image
   int segment = 0, tap_d = 0, tap_h = 0, tap_w = 0, channel = 0;
+  bool lacks_d = false, lacks_h = false, lacks_w = false;  // of a phase: its first tap is none
 
   static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
@@ -46,6 +47,9 @@ template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struc
       phase_w = static_cast<int>(batch) - rest * g.stride[1];
       phase_d = rest / g.stride[0];
       phase_h = rest - phase_d * g.stride[0];
+      if constexpr (Volume) lacks_d = lacks_first_tap(g.stride_d, g.pad_d, g.all_taps_d, phase_d);
+      lacks_h = lacks_first_tap(g.stride[0], g.pad[0], g.all_taps[0], phase_h);
+      lacks_w = lacks_first_tap(g.stride[1], g.pad[1], g.all_taps[1], phase_w);
     }
 #pragma unroll
     for (int i = 0; i < each; ++i) {
@@ -78,10 +82,11 @@ template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struc
   __device__ __forceinline__ void locate() {
     const ImageSegment<T>& s = g.segments[segment];
     const int over_h = tap_h * g.dilation[0], over_w = tap_w * g.dilation[1];
+    const bool none = Transposed && ((lacks_d && tap_d == 0) || (lacks_h && tap_h == 0) || (lacks_w && tap_w == 0));
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const int h = first_h[i] + over_h, w = first_w[i] + over_w;
-      bool inside = image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
+      bool inside = !none && image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
       int first = image[i] * s.image;
       if constexpr (Volume) {
         const int d = first_d[i] + tap_d * g.dilation_d;

@@ -12,6 +12,11 @@ SMELT_SHARED constexpr i32 implicit_first(i32 o, i32 stride, i32 pad, i32 taps, 
   return Transposed ? o - (taps - 1) * dilation + (phase + pad) / stride : o * stride - pad;
 }
 
+/// Whether a phase has a tap less along an axis: the first of the others' is none of its own, and what lies under it is not read.
+SMELT_SHARED constexpr bool lacks_first_tap(i32 stride, i32 pad, i32 all_taps, i32 phase) {
+  return (phase + pad) % stride >= all_taps;
+}
+
 /// One of the images that are concatenated along their channels.
 template <class T> struct ImageSegment {
   const T* x;                   // [N, H, W, Ci]; of a volume [N, D, H, W, Ci]
@@ -36,13 +41,15 @@ template <class T, class Sum, int Segments> struct ImplicitArgs {
   i32 stride[2], pad[2], dilation[2], taps[2];                              // along H, W
   Divider depth;                // of a volume's output; what follows is along D
   i32 in_depth, stride_d, pad_d, dilation_d, taps_d;
+  i32 all_taps[2], all_taps_d;  // transposed: how many phases have as many taps, along H, W; D
+  i32 unused;
   ImageSegment<T> segments[Segments];
 };
 
 /// Bytes of an ImplicitArgs, for a number of segments that the host knows at run time only: an ImplicitArgs of more begins
 /// likewise.
 SMELT_SHARED constexpr u64 implicit_bytes(int segments) {
-  return 160 + sizeof(ImageSegment<void>) * static_cast<u64>(segments);
+  return 176 + sizeof(ImageSegment<void>) * static_cast<u64>(segments);
 }
 static_assert(sizeof(ImplicitArgs<void, void, 1>) == implicit_bytes(1) &&
               sizeof(ImplicitArgs<void, void, 8>) == implicit_bytes(8));

@@ -106,8 +106,8 @@ void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
     if (c.tile_m * c.tile_k / p->vec > most_copies * c.threads() || c.threads() % (c.tile_k / p->vec) != 0) continue;
     // Its pixels' places beside 32 x 32 sums a warp are more than the registers that it may have: 8 bytes spilled (sm_90a, bf16).
     if (c.tile_m == 32 && c.tile_n == 128) continue;
-    // Likewise where each has a depth, and segments differ (sm_80, f16).
-    if (p->depth && p->segments.size() > 1 && c.tile_m == 64 && c.tile_n == 32) continue;
+    // Likewise where each has a depth, and segments differ (sm_80, f16) or phases do (16 bytes, sm_75).
+    if (p->depth && (p->segments.size() > 1 || p->transposed()) && c.tile_m == 64 && c.tile_n == 32) continue;
     product.k = p->k(c.tile_k);
     const double us = std::max(matmul::cuda_estimate_us(product, c, *r->gpu), as_walked_us(*p, c, *r));
     ranked.emplace_back(us + (p->padded ? 2 : 0), c);

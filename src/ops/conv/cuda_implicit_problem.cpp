@@ -199,6 +199,11 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
   return q;
 }
 
+int64_t phases_of_all_taps(const std::vector<PhaseAlong>& along) {
+  const int64_t most = std::ranges::max(along, {}, &PhaseAlong::taps).taps;
+  return std::ranges::count(along, most, &PhaseAlong::taps);
+}
+
 ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::CudaConfig& c) {
   ImplicitArguments args{};
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
@@ -218,6 +223,11 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
   set_geometry(args, p);
   std::ranges::transform(p.taps, args.taps, narrow);
   if (p.depth) args.taps_d = narrow(p.depth->taps);
+  args.all_taps_d = 1;
+  for (int axis = p.axes(), from = static_cast<int>(p.phases.size()); axis-- > 0;) {
+    int32_t& all = axis == p.axes() - 3 ? args.all_taps_d : args.all_taps[axis - (p.axes() - 2)];
+    all = --from < 0 ? 1 : narrow(phases_of_all_taps(p.phases[static_cast<size_t>(from)]));
+  }
   return args;
 }
 

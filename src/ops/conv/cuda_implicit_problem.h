@@ -90,6 +90,9 @@ matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem&
 /// of a plane.
 Result<ImplicitProblem> implicit_problem(const GpuRequest& r);
 
+/// How many phases along an axis have as many taps as any.
+int64_t phases_of_all_taps(const std::vector<PhaseAlong>& along);
+
 /// What follows the sums, for the kernel's rows, columns and batches.
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 

@@ -53,6 +53,10 @@ std::vector<double> by_phases(const GpuRequest& r, const ImplicitProblem& p, con
   const std::vector<double> w = weights.to_doubles(), x = image.to_doubles();
   const int64_t channels = p.segments[0].channels, k = p.k(tile), span = k / p.tap_count();
   const AlongAxis axes[] = {p.depth.value_or(AlongAxis{}), p.along(p.axes() - 2), p.along(p.axes() - 1)};
+  matmul::CudaConfig config;
+  config.tile_m = config.tile_n = config.tile_k = tile;
+  const ImplicitArguments args = implicit_arguments(p, config);
+  const int32_t all_taps[] = {args.all_taps_d, args.all_taps[0], args.all_taps[1]};
   const CudaEpilogue epilogue = implicit_epilogue(r, p);
   EXPECT_EQ(epilogue.rows(), p.pixels());
   EXPECT_EQ(epilogue.batches(), p.batches());
@@ -63,7 +67,7 @@ std::vector<double> by_phases(const GpuRequest& r, const ImplicitProblem& p, con
       std::vector<double> sums(static_cast<size_t>(p.m));
       for (int64_t tap = 0; tap < p.tap_count(); ++tap) {
         int64_t of_batch = batch, of_row = row, of_tap = tap, from = 0, step = 1;
-        bool inside = true;
+        bool inside = true, lacking = false;
         for (size_t a = 3; a-- > 0;) {
           const AlongAxis& axis = axes[a];
           const int64_t begin =
@@ -71,11 +75,16 @@ std::vector<double> by_phases(const GpuRequest& r, const ImplicitProblem& p, con
                                             narrow(axis.dilation), narrow(of_batch % axis.stride));
           const int64_t at = begin + of_tap % axis.taps * axis.dilation;
           inside = inside && at >= 0 && at < axis.in;
+          lacking = lacking || (of_tap % axis.taps == 0 && kernels::lacks_first_tap(narrow(axis.stride), narrow(axis.pad),
+                                                                                    all_taps[a], narrow(of_batch % axis.stride)));
           from += at * step;
           step *= axis.in;
           of_batch /= axis.stride, of_row /= axis.out, of_tap /= axis.taps;
         }
-        if (!inside) continue;
+        // What is read is multiplied by a tap of the filter: a zero would make no number of infinity.
+        for (int64_t i = 0; i < p.m * channels; ++i)
+          EXPECT_EQ(w[static_cast<size_t>((batch * p.m + i / channels) * k + tap * span + i % channels)] == 0, lacking);
+        if (!inside || lacking) continue;
         for (int64_t m = 0; m < p.m; ++m)  // of_row: the image
           for (int64_t c = 0; c < channels; ++c)
             sums[static_cast<size_t>(m)] += x[static_cast<size_t>((of_row * channels + c) * step + from)] *

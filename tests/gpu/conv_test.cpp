@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "gpu_trial.h"
 #include "ops/conv/problem.h"
 #include "support/conv_geometries.h"
@@ -303,6 +305,42 @@ TEST(GpuConv, along_three_axes) {
   }
 }
 
+/// Groups of several channels, each a batch of a product.
+TEST(GpuConv, of_groups_by_the_tiles_of_products) {
+  struct Groups {
+    Shape x, w;
+    Ints stride, pads;
+    int64_t group;
+  };
+  const Groups all[] = {
+      {{2, 64, 13, 11}, {64, 4, 3, 3}, {1, 1}, {1, 1, 1, 1}, 16},  // ResNeXt's
+      {{1, 96, 9, 10}, {144, 24, 3, 3}, {2, 2}, {1, 1, 1, 1}, 4},  // RegNet's
+      {{2, 192, 7, 7}, {128, 96, 1, 1}, {}, {}, 2},
+      {{1, 30, 8, 9}, {21, 10, 3, 2}, {1, 2}, {1, 0, 1, 1}, 3},  // channels that no access divides
+      {{2, 80, 31}, {80, 20, 7}, {2}, {3, 3}, 4},
+      {{1, 48, 5, 7, 6}, {32, 12, 3, 3, 3}, {1, 2, 1}, {1, 1, 1, 1, 1, 1}, 4},
+      {{1, 48, 5, 7, 6}, {32, 24, 1, 3, 3}, {1, 1, 1}, {0, 1, 1, 0, 1, 1}, 2},
+  };
+  const auto by_tiles = testing::Contains(testing::HasSubstr("implicit"));
+  for (const Groups& g : all) {
+    Case c = one(g.x, g.w, g.stride, g.pads);
+    c.group = g.group;
+    SCOPED_TRACE(::testing::Message() << to_string(g.x) << " by " << to_string(g.w));
+    EXPECT_THAT(check(c, DType::f16, Layout::nhwc), by_tiles);
+    if (g.group == 4) {
+      EXPECT_THAT(check(c, DType::f32, Layout::nhwc), by_tiles);
+    }
+  }
+  Case c = one({2, 64, 9, 9}, {40, 8, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  c.group = 8;
+  c.program =
+      "(in0:f32, in1:bf16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):bf16; return %5 }";
+  for (const Shape& operand : {Shape{2, 40, 9, 9}, Shape{2, 40, 1, 1}, Shape{1, 1, 9, 9}}) {
+    c.operands = {operand};
+    EXPECT_THAT(check(c, DType::bf16, Layout::nhwc), by_tiles);
+  }
+}
+
 TEST(GpuConv, depthwise_along_three_axes) {
   struct Windows {
     Ints taps, stride, dilation;
@@ -350,6 +388,32 @@ TEST(GpuConv, transposed_by_phases) {
     c.bias = w.x[0] == 2;
     SCOPED_TRACE(::testing::Message() << to_string(w.x) << " by " << to_string(w.w));
     for (const DType type : w.types) EXPECT_THAT(check(c, type, Layout::nhwc), testing::Contains(testing::HasSubstr("implicit")));
+  }
+}
+
+/// Taps that a phase lacks, and channels of other groups, are not multiplied by zeros.
+TEST(GpuConv, what_is_no_number_reaches_its_own_windows_alone) {
+  Case phases = one({1, 64, 6, 9}, {64, 40, 3, 3}, {2, 2}, {1, 1, 1, 1});
+  phases.transposed = true;
+  phases.output_padding = {1, 1};
+  Case groups = one({1, 48, 6, 9}, {40, 12, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  groups.group = 4;
+  for (const Case& c : {phases, groups}) {
+    Trial t = trial(c, DType::f16, Layout::nhwc);
+    Tensor x = t.inputs[0].cast(DType::f32);
+    x.data<float>()[x.size() / 2 + 4] = std::numeric_limits<float>::quiet_NaN();
+    t.inputs[0] = x.cast(DType::f16);
+    const Tensor want = expected(t);
+    t.result(want.type(), want.shape(), Layout::nhwc);
+    t.bound.node = &t.node;
+    int held = 0;
+    for (const Candidate& candidate : offer(t.bound, gpu_machine()).candidates) {
+      if (!candidate.config.starts_with("implicit")) continue;
+      SCOPED_TRACE(candidate.config);
+      EXPECT_LE(error(run_on_gpu(t, candidate)[0], want), 1e-3);
+      ++held;
+    }
+    EXPECT_GT(held, 0);
   }
 }
 

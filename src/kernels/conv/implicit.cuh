@@ -9,7 +9,7 @@
 //   w          [M, K], packed: K runs over segments, taps, then channels; zeros fill each tap's channels up to whole tiles
 //
 // A transposed convolution is a batch of such products, one for each phase: every stride-th pixel of the output along each axis, of
-// which all have the same taps, and a window that begins at every pixel of x (implicit_first).
+// which all have the same taps, and a window that begins at every pixel of x (implicit_first). So is one of several groups, one for each.
 //
 // Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. The
 // pixels under a tap are located once for all of its channels, so that the inner loop has no divisions and one addition per copy.
@@ -22,25 +22,28 @@
 #include "kernels/pointwise/epilogue.h"
 
 /// Copies the left operand's tiles: TileK channels of the TileM pixels under a tap, Vec channels per copy.
-template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struct PixelCopy {
+template <class Tile, int Vec, int Segments, bool Volume, ImplicitBatches Batches> struct PixelCopy {
   using T = typename Tile::A;
   using Args = ImplicitArgs<T, typename Tile::Sum, Segments>;
   static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size;
   using Share = TileThreads<Tile::tile_m, Tile::tile_k / Vec, Tile::threads>;
   static_assert(Share::whole_lines && Share::all_copy);
   static constexpr int each = Share::each;
+  static constexpr bool Transposed = Batches == ImplicitBatches::phases;
 
   const Args& g;
   int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image is -1 beyond the last row
   int first_d[Volume ? each : 1];
   int at[each];                                    // offset of the pixel under this tap; -Vec (aligned) outside of the image
   int segment = 0, tap_d = 0, tap_h = 0, tap_w = 0, channel = 0;
+  int group = 0;                                   // its first channel
   bool lacks_d = false, lacks_h = false, lacks_w = false;  // of a phase: its first tap is none
 
   static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
   /// Begins with the pixels from `row` on and tile `k_tile` of K.
   __device__ __forceinline__ PixelCopy(const Args& argument, u32 batch, u32 row, int k_tile) : g(argument) {
+    if constexpr (Batches == ImplicitBatches::groups) group = static_cast<int>(batch) * g.segments[0].channels;
     int phase_d = 0, phase_h = 0, phase_w = 0;
     if constexpr (Transposed) {
       const int rest = static_cast<int>(batch) / g.stride[1];
@@ -87,7 +90,7 @@ template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struc
     for (int i = 0; i < each; ++i) {
       const int h = first_h[i] + over_h, w = first_w[i] + over_w;
       bool inside = !none && image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
-      int first = image[i] * s.image;
+      int first = image[i] * s.image + group;
       if constexpr (Volume) {
         const int d = first_d[i] + tap_d * g.dilation_d;
         inside = inside && d >= 0 && d < g.in_depth;
@@ -126,7 +129,7 @@ template <class Tile, int Vec, int Segments, bool Volume, bool Transposed> struc
 };
 
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
-template <class Tile, int Vec, bool Split, bool Volume, bool Transposed, class T, class Sum, int Segments, class Epilogue>
+template <class Tile, int Vec, bool Split, bool Volume, ImplicitBatches Batches, class T, class Sum, int Segments, class Epilogue>
 __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T, Sum, Segments>, Epilogue>& a) {
   extern __shared__ __align__(128) char shared[];
   const ImplicitArgs<T, Sum, Segments>& g = a.args;
@@ -136,7 +139,7 @@ __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T,
   const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;                     // tiles of K
   const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
 
-  PixelCopy<Tile, Vec, Segments, Volume, Transposed> copy_a(g, batch, row, begin);                // (TileM, TileK)
+  PixelCopy<Tile, Vec, Segments, Volume, Batches> copy_a(g, batch, row, begin);                   // (TileM, TileK)
   const T* w = g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k;
   typename Tile::CopyB copy_b(w, g.w_row, 1, g.n - column);                                       // (TileN, TileK)
 

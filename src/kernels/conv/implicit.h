@@ -5,6 +5,9 @@
 
 namespace smelt::kernels {
 
+/// What a batch of products is: a phase of a transposed convolution, or a group, whose channels begin behind those of the one before.
+enum class ImplicitBatches { none, phases, groups };
+
 /// Where window `o` begins along an axis. Of a transposed convolution with one of its phases: y's pixels o * stride + phase, of which
 /// all have the same taps, the last of the filter's first; `dilation` apart in x, which is 1 where the stride is not.
 template <bool Transposed>

@@ -21,9 +21,10 @@ using Config = matmul::CudaConfig;
 constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes four registers
 
 std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& c) {
+  const char* batches = p.transposed() ? "phases" : p.groups > 1 ? "groups" : "none";
   const KernelEntry conv{
       "conv", "Tile::threads", fmt::format("ImplicitArgs<Tile::A, Tile::Sum, {}>", p.segments.size()),
-      fmt::format("implicit_conv<Tile, {}, {}, {}, {}>", p.vec, c.splits > 1, p.depth.has_value(), p.transposed())};
+      fmt::format("implicit_conv<Tile, {}, {}, {}, ImplicitBatches::{}>", p.vec, c.splits > 1, p.depth.has_value(), batches)};
   return fmt::format("#include \"conv/implicit.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
                      matmul::tile_type(implicit_product(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
          implicit_epilogue(r, p).source(conv, kernels::implicit_bytes(static_cast<int>(p.segments.size())));
@@ -86,7 +87,7 @@ class ImplicitKernel final : public CompiledKernel {
 double as_walked_us(const ImplicitProblem& p, const Config& c, const GpuRequest& r) {
   WalkedProblem like{p};
   like.element = bytes(p.type, 1);
-  if (p.transposed() || like.element != 2) return 0;
+  if (p.transposed() || p.groups > 1 || like.element != 2) return 0;
   const int64_t line = c.tile_k * like.element;
   return walked_estimate_us(like, {.config = c, .chunk = line, .width = 0, .line = line}, *r.gpu, r.moved_bytes());
 }
@@ -95,7 +96,7 @@ double as_walked_us(const ImplicitProblem& p, const Config& c, const GpuRequest&
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
   constexpr size_t most_candidates = 12;  // the rest rank behind these by so much that they never won
-  auto found = implicit_problem(*r);
+  auto found = implicit_problem(*r, Groups::taken);
   if (!found) return offer.refuse("cuda", found.refusal().at("implicit"));
   const auto p = std::make_shared<const ImplicitProblem>(*std::move(found));
   matmul::CudaProblem product = implicit_product(*r, *p, 1);

@@ -33,10 +33,17 @@ Result<PhaseAxes> like_phases(const GpuRequest& r) {
   return phase_axes(p);
 }
 
-std::optional<Refusal> rejects(const GpuRequest& r) {
+std::optional<Refusal> rejects(const GpuRequest& r, Groups groups) {
   const Problem& p = r.problem;
   const bool half = p.input == DType::f16 || p.input == DType::bf16, integers = p.quantization.has_value();
-  if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
+  if (p.group != 1 && groups == Groups::refused) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
+  if (p.group != 1 && (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1))
+    return refuse(Reason::unsupported, "{} groups of a transposed convolution, of several inputs or of an upsampled one",
+                  p.group);
+  // A tile has 32 steps of K or more, and as many columns: of narrower groups most of them are zeros.
+  constexpr int64_t few_channels = 8;
+  if (p.group != 1 && p.w[1] < few_channels)
+    return refuse(Reason::wrong_shape, "groups of {} channels, expected at least {}", p.w[1], few_channels);
   if (p.spatial() > 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", p.spatial());
   const bool floats = half || p.input == DType::f32 || p.input == DType::f8e4m3fn;
   if (!integers && (!floats || r.weight().type != p.input))
@@ -116,12 +123,13 @@ int64_t ImplicitProblem::k(int64_t tile) const {
   return sum;
 }
 
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
-  if (auto why = rejects(r)) return *why;
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups) {
+  if (auto why = rejects(r, groups)) return *why;
   const Problem& p = r.problem;
   ImplicitProblem q;
   q.type = p.input;
-  q.m = p.outputs();
+  q.groups = p.group;
+  q.m = p.outputs() / q.groups;
   q.n = p.y[0];
   int64_t out[2], in[2];
   plane(out, spatial_of(p.y), 1);
@@ -189,7 +197,8 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
     s.image = static_cast<int32_t>(strides[0]);
     s.row = static_cast<int32_t>(strides[3]);
     s.pixel = static_cast<int32_t>(strides[4]);
-    s.channels = static_cast<int32_t>(x.shape[1]);
+    s.channels = static_cast<int32_t>(x.shape[1] / q.groups);
+    while (q.groups > 1 && s.channels % q.vec != 0) q.vec /= 2;  // a group's begin behind another's
     s.shift = std::countr_zero(static_cast<uint64_t>(p.x[i].upsample));
     if (s.shift != 0 && p.spatial() == 1) return refuse(Reason::unsupported, "a line that is upsampled");
     s.plane = static_cast<int32_t>(strides[2]);
@@ -241,7 +250,30 @@ matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem&
   return product;
 }
 
+namespace {
+
+/// y as [N, groups, M, (D,) H, W]: rows N, D, H and W, batches the groups. Operands, which broadcast to it, likewise.
+CudaEpilogue grouped_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
+  const size_t rank = r.problem.y.size();
+  const auto apart = [&](BoundTensor t) {
+    Shape shape(rank, 1), steps = broadcast_strides(t, rank);
+    std::ranges::copy(t.shape, shape.end() - static_cast<std::ptrdiff_t>(t.shape.size()));
+    const bool one = shape[1] == 1;
+    shape[1] = one ? 1 : p.m;
+    shape.insert(shape.begin() + 1, one ? 1 : p.groups);
+    steps.insert(steps.begin() + 1, steps[1] * p.m);
+    t.shape = std::move(shape), t.strides = std::move(steps), t.layout = Layout::plain;
+    return t;
+  };
+  std::vector<EpilogueOperand> operands = r.operands;
+  for (EpilogueOperand& o : operands) o.tensor = apart(std::move(o.tensor));
+  return *CudaEpilogue::make(r.program, apart(r.node.outputs[0]), std::move(operands), {2, {1}}, 4);
+}
+
+}  // namespace
+
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
+  if (p.groups > 1) return grouped_epilogue(r, p);
   if (!p.transposed()) return r.epilogue(4);
   // y as [N, (D, SD,) H, SH, W, SW, M]: rows N, D, H and W of a phase, batches the phases along SD, SH and SW. A bias broadcasts along M.
   const Shape strides = memory_strides(r.node.outputs[0]), &phases = r.problem.stride;
@@ -320,7 +352,7 @@ Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile)
   for (const ImageSegment& segment : p.segments) {
     const int64_t span = whole_tiles(segment.channels, tile), channels = p.padded ? s[1] : segment.channels;
     const int64_t row = p.padded ? span : columns * span, column = p.padded ? ImplicitProblem::padded_channels : span;
-    StridedCopy({p.m, rows, columns, channels}, {s[1] * taps, columns, 1, taps}, {k, row, column, 1}, size, 1)
+    StridedCopy({p.groups * p.m, rows, columns, channels}, {s[1] * taps, columns, 1, taps}, {k, row, column, 1}, size, 1)
         .run(out + base * size, from + first * taps * size);
     base += rows * row;
     first += channels;

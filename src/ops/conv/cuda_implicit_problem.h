@@ -45,9 +45,10 @@ struct ImplicitProblem {
   int64_t taps_w = 1;              // of the filter, where padded
   PhaseAxes
       phases;  // of a transposed one, a batch each: `out` is a phase's, `taps` the most that one has (kernels::implicit_first)
+  int64_t groups = 1;  // a batch each: `m` and the segment's channels are a group's
 
   bool transposed() const { return !phases.empty(); }
-  int64_t batches() const { return phase_count(phases); }
+  int64_t batches() const { return phase_count(phases) * groups; }
 
   int axes() const { return depth ? 3 : 2; }
   /// The outermost is 0: a volume's depth, an image's rows.
@@ -86,9 +87,11 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
 /// The product that a convolution is, for what chooses its tiles: K in whole tiles of `tile`.
 matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem& p, int64_t tile);
 
+/// Whether several groups are known, each of which is a batch.
+enum class Groups { refused, taken };
 /// The problem, or why the kernel does not take it. A volume's is an image's where its windows have one plane, each its own, or one pixel
 /// of a plane.
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r);
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups = Groups::refused);
 
 /// How many phases along an axis have as many taps as any.
 int64_t phases_of_all_taps(const std::vector<PhaseAlong>& along);
@@ -96,7 +99,7 @@ int64_t phases_of_all_taps(const std::vector<PhaseAlong>& along);
 /// What follows the sums, for the kernel's rows, columns and batches.
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 
-/// ONNX's weights [M, C, KH, KW] or [M, C, KD, KH, KW] (transposed: [C, M, …]) as [batches, M, K], for tiles of so many steps of K: within K the
+/// ONNX's weights [M, C / group, KH, KW] or [M, C / group, KD, KH, KW] (transposed: [C, M, …]) as [batches, M, K], for tiles of so many steps of K: within K the
 /// segments, in each the taps, in each its channels and zeros up to a whole tile.
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
 /// The name of that form: the same where the bytes are.

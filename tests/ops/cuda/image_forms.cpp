@@ -50,6 +50,11 @@ std::vector<Form> image_forms() {
           .in(Tensor::zeros(DType::f16, {32, 96, 3, 3, 3}))
           .in(DType::f16, {32})
           .out(DType::f16, {1, 32, 16, 40, 40}, Layout::nhwc));
+  // Groups of few channels, several of which are multiplied side by side; of a volume.
+  conv("Conv", DType::f16, {1, 128, 28, 28}, {128, 4, 3, 3}, {1, 128, 28, 28}, Layout::nhwc,
+       {{"pads", around}, {"group", int64_t{32}}});
+  conv("Conv", DType::bf16, {1, 64, 4, 14, 14}, {64, 16, 3, 3, 3}, {1, 64, 4, 14, 14}, Layout::nhwc,
+       {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"group", int64_t{4}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
        {{"strides", Ints{2, 2}}, {"pads", around}});
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.

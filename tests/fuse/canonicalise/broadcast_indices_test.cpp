@@ -8,7 +8,7 @@ namespace {
 /// GatherElements or ScatterElements of x by indices of `source` that are broadcast to `wide`; the indices are below `rows`.
 struct Indexed : Builder {
   Indexed(const std::string& op, const SymShape& x, const Shape& source, const SymShape& wide, int64_t axis, int64_t rows = 3,
-          const std::string& how = "Expand", const std::string& reduction = "add") {
+          const std::string& how = "Expand", const std::string& reduction = "add", DType type = DType::i64) {
     Tensor numbers = Tensor::empty(DType::i64, source);
     int64_t* to = numbers.data<int64_t>();
     for (int64_t i = 0; i < elements(source); ++i) to[i] = (7 * i + i / 3) % (2 * rows) - rows;  // negative ones too
@@ -24,7 +24,7 @@ struct Indexed : Builder {
     }
     const ValueId to_shape =
         node("shape", "Concat", target, {static_cast<int64_t>(wide.size())}, DType::i64, {{"axis", int64_t{0}}});
-    const ValueId indices = node("wide", how, {constant("indices", numbers), to_shape}, wide, DType::i64);
+    const ValueId indices = node("wide", how, {constant("indices", numbers.cast(type)), to_shape}, wide, type);
     std::vector<ValueId> inputs = {data, indices};
     std::map<std::string, Attribute> attrs = {{"axis", axis}};
     if (op == "ScatterElements") {
@@ -69,6 +69,25 @@ TEST(BroadcastIndices, scatter_whole_rows) {
     Indexed line("ScatterElements", {1, 3}, {7}, {1, 7}, 1, 3, "Expand", reduction);
     EXPECT_EQ(line.rewritten(), 1u);
   }
+}
+
+TEST(BroadcastIndices, of_32_bits) {
+  Indexed rows("GatherElements", {3, 5, 2}, {7, 1, 1}, {7, 5, 2}, 0, 3, "Expand", "", DType::i32);
+  EXPECT_EQ(rows.rewritten(), 1u);
+  EXPECT_EQ(count(rows.g, "Cast"), 0u);
+  Indexed batches("GatherElements", {2, 3, 5}, {2, 7, 1}, {2, 7, 5}, 1, 3, "Expand", "", DType::i32);
+  EXPECT_EQ(batches.rewritten(), 1u);
+  Indexed sums("ScatterElements", {3, 5, 2}, {7, 1, 1}, {7, 5, 2}, 0, 3, "Expand", "add", DType::i32);
+  EXPECT_EQ(sums.rewritten(), 1u);
+}
+
+TEST(BroadcastIndices, of_a_single_row) {
+  Indexed row("GatherElements", {3, 5}, {1, 1}, {1, 5}, 0);
+  EXPECT_EQ(row.rewritten(), 1u);
+  Indexed batches("GatherElements", {2, 3, 5}, {2, 1, 1}, {2, 1, 5}, 1);
+  EXPECT_EQ(batches.rewritten(), 1u);
+  Indexed sums("ScatterElements", {3, 5}, {1, 1}, {1, 5}, 0);
+  EXPECT_EQ(sums.rewritten(), 1u);
 }
 
 TEST(BroadcastIndices, keep_extents_that_only_a_run_knows) {

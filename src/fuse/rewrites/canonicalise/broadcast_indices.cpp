@@ -43,6 +43,18 @@ ValueId moved(Graph& g, NodeId of, const char* op, ValueId x, const std::vector<
   return y;
 }
 
+/// Indices in the type that GatherND and ScatterND take.
+ValueId as_i64(Graph& g, NodeId of, ValueId x) {
+  if (g.value(x).type == DType::i64) return x;
+  constexpr int64_t onnx_i64 = 7;
+  Node n = moved_in_place_of(g, of, "Cast", {x}, shape_of(g, x));
+  n.attrs["to"] = onnx_i64;
+  n.outputs = {g.add_value(g.value(x).name + "_i64", DType::i64, shape_of(g, x))};
+  const ValueId y = n.outputs[0];
+  g.add_node(std::move(n));
+  return y;
+}
+
 SymShape part(const SymShape& s, size_t begin, size_t end) {
   return {s.begin() + static_cast<int64_t>(begin), s.begin() + static_cast<int64_t>(end)};
 }
@@ -61,7 +73,7 @@ ValueId flat_indices(Graph& g, NodeId n, const Broadcast& b, size_t axis, bool b
   numbers.push_back(1);
   SymShape rows = part(shape, 0, axis + 1);
   rows.emplace_back(1);
-  return moved(g, n, "Reshape", b.source, numbers, std::move(rows));
+  return as_i64(g, n, moved(g, n, "Reshape", b.source, numbers, std::move(rows)));
 }
 
 /// `shared`: every batch has the same rows; `own_rows`: each its own.
@@ -97,7 +109,7 @@ Outcome scatter(NodeId n, const Broadcast& b, size_t axis) {
                  SymShape column = shape_of(g, flat);
                  column.emplace_back(1);
                  const ValueId data = without(node.in(0)), updates = without(node.in(2));
-                 const ValueId indices = moved(g, n, "Reshape", flat, {-1, 1}, std::move(column));
+                 const ValueId indices = as_i64(g, n, moved(g, n, "Reshape", flat, {-1, 1}, std::move(column)));
                  if (axis == 0) {
                    become(g, n, "ScatterND", {data, indices, updates});
                    return n;
@@ -121,14 +133,13 @@ Outcome broadcast_indices(const Graph& g, NodeId n) {
   const bool scatters = node.is("ScatterElements");
   if (!scatters && !node.is("GatherElements")) return NotHere{};
   const auto data = extents(g, node.in(0)), indices = extents(g, node.in(1));
-  if (!data || !indices || data->empty() || data->size() != indices->size() || g.value(node.in(1)).type != DType::i64)
-    return NotHere{};
+  if (!data || !indices || data->empty() || data->size() != indices->size()) return NotHere{};
   const size_t rank = data->size();
   const int64_t given = node.get_int("axis", 0), from_front = given < 0 ? given + static_cast<int64_t>(rank) : given;
   if (from_front < 0 || from_front >= static_cast<int64_t>(rank)) return NotHere{};
   const auto axis = static_cast<size_t>(from_front);
   const auto b = broadcast_of(g, node.in(1), rank);
-  if (!b || !b->differs[axis]) return NotHere{};
+  if (!b || !(b->differs[axis] || (*indices)[axis].is(1))) return NotHere{};
   bool own = true, shared = true, single = true;  // the batch's axes: all differ, none does, all have an extent of 1
   for (size_t i = 0; i < rank; ++i) {
     if (i == axis) continue;

@@ -67,6 +67,12 @@ TEST_F(GpuPad, every_mode_layout_and_cropping) {
       }
   expect(node_trial("Pad", {random_tensor(DType::f32, {3, 9}, 1), Tensor::of<int64_t>({2}, {1, 2}), Tensor::scalar(2.5f),
                             Tensor::of<int64_t>({1}, {-1})}));
+  for (const DType type : {DType::u8, DType::f16, DType::f32, DType::i64}) {  // a value that the run computes
+    Trial t = node_trial("Pad", {random_tensor(type, {3, 9, 16}, 1, 0, 50), Tensor::of<int64_t>({6}, {1, 2, 0, 0, 3, 16}),
+                                 Tensor::scalar(7.f).cast(type)});
+    t.bound.inputs[2].constant = {};
+    expect(std::move(t));
+  }
   expect(node_trial("CenterCropPad", {random_tensor(DType::f32, {9, 4, 6}, 1), Tensor::of<int64_t>({3}, {4, 9, 6})}));
 }
 

@@ -1,6 +1,7 @@
 // Runs candidates on GPU 0, over the layouts and slices that tensors may have, and holds them against the processor's reference.
 #pragma once
 
+#include <functional>
 #include <future>
 
 #include "base/error.h"
@@ -113,11 +114,13 @@ inline std::vector<Tensor> run_on_gpu(Trial& t, Kernel& kernel) {
 
 inline std::vector<Tensor> run_on_gpu(Trial& t, const Candidate& c) { return run_on_gpu(t, *c.prepare()); }
 
-/// Every candidate for the GPU agrees with `want`, output by output; their names and configurations.
-inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>& want, double tolerance) {
+/// Every candidate for the GPU that `is_meant` (empty: every one) agrees with `want`, output by output; their names and configurations.
+inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>& want, double tolerance,
+                                             const std::function<bool(const Candidate&)>& is_meant = {}) {
   t.bound.node = &t.node;
   std::vector<std::string> names;
-  const Offer o = offer(t.bound, gpu_machine());
+  Offer o = offer(t.bound, gpu_machine());
+  if (is_meant) std::erase_if(o.candidates, [&](const Candidate& c) { return !is_meant(c); });
   std::vector<std::future<std::unique_ptr<Kernel>>> kernels;  // compiled side by side
   for (const Candidate& c : o.candidates) kernels.push_back(std::async(std::launch::async, c.prepare));
   for (size_t k = 0; k < kernels.size(); ++k) {
@@ -137,8 +140,9 @@ inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>
 }
 
 /// The same against what the reference makes of it.
-inline std::vector<std::string> check_on_gpu(Trial& t, double tolerance) {
-  return agree_on_gpu(t, evaluate(t.node, t.inputs), tolerance);
+inline std::vector<std::string> check_on_gpu(Trial& t, double tolerance,
+                                             const std::function<bool(const Candidate&)>& is_meant = {}) {
+  return agree_on_gpu(t, evaluate(t.node, t.inputs), tolerance, is_meant);
 }
 
 }  // namespace smelt::ops

@@ -9,7 +9,7 @@
 #include "kernels/movement/rows.h"
 #include "pointwise/walk.cuh"
 
-template <int Vec, class T, class Map> __device__ __forceinline__ void move_rows(const RowMoveArgs<T, Map>& a) {
+template <int Vec, class T, class Map> __device__ __forceinline__ void move_rows(const RowMoveArgs<T, Map>& a, T fill) {
   const MovedRows<T>& rows = a.rows;
   const u32 chunk = blockIdx.x * blockDim.x + threadIdx.x;
   if (chunk >= rows.chunks) return;
@@ -21,7 +21,16 @@ template <int Vec, class T, class Map> __device__ __forceinline__ void move_rows
     load<1>(v, rows.x, at.from + c, 1, rows.width - c);
   } else {
 #pragma unroll
-    for (int e = 0; e < Vec; ++e) v.at[e] = static_cast<T>(rows.fill);
+    for (int e = 0; e < Vec; ++e) v.at[e] = fill;
   }
   store<1>(rows.y, at.to + c, 1, rows.width - c, v);
+}
+
+template <int Vec, class T, class Map> __device__ __forceinline__ void move_rows(const RowMoveArgs<T, Map>& a) {
+  move_rows<Vec>(a, static_cast<T>(a.rows.fill));
+}
+
+/// What fills rows is computed in the run.
+template <int Vec, class T, class Map> __device__ __forceinline__ void move_filled_rows(const FilledMoveArgs<T, Map>& a) {
+  move_rows<Vec>(a.move, *a.fill);
 }

@@ -25,6 +25,12 @@ template <class T, class Map> struct RowMoveArgs {
   Map map;
 };
 
+/// The same with what rows are filled by in memory.
+template <class T, class Map> struct FilledMoveArgs {
+  RowMoveArgs<T, Map> move;
+  const T* fill;                // an element
+};
+
 struct From2 {
   i64 from, to;
 };

@@ -1,7 +1,9 @@
 // Convolutions of 8-bit integers on a GPU by kernels of smelt's own, which make exact 32-bit sums of any geometry. In this order,
 // as the reference has it, without fused multiply-adds:
 //
-//   sum = Σ (x − x_zero) · (w − w_zero) + bias,   in0 = float(sum) · scale,   y = program(in0, operands)
+//   sum = Σ (x − x_zero) · (w − w_zero) + bias,   in0 = float(sum) · scale,   y = program(in0, operands)     ConvInteger: y = sum
+//
+// Where x_zero is computed, sums are of x as it is, less x_zero · Σ (w − w_zero): a number of the channel's and one that the run knows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,17 +48,20 @@ double most_of_sums(const Problem& p) {
 
 expr::Program over_sums(const Request& q, bool column, bool outside) {
   expr::Program p;
-  expr::Ref sum = p.input(DType::i32);
-  std::vector<expr::Ref> added;
+  expr::Ref sum = p.input(DType::i32), sums = 0, zero = 0, scales = 0;
+  std::vector<expr::Ref> added, inputs{0};
   for (const bool there : {column, outside})
     if (there) added.push_back(p.input(DType::i32));
-  const expr::Ref scales = p.input(DType::f32);
-  const expr::Program& then = value_of(q.node.node->program, "the program over the sums");
-  std::vector<expr::Ref> inputs{0};
-  for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
+  const Quantization& numbers = q.quantization();
+  if (numbers.a_zero_input) sums = p.input(DType::i32), zero = p.input(q.node.inputs[*numbers.a_zero_input].type);
+  if (!numbers.scales.empty()) scales = p.input(DType::f32);
+  const std::optional<expr::Program>& then = q.node.node->program;
+  for (int i = 1; then && i < then->input_count(); ++i) inputs.push_back(p.input(then->type(i)));
   for (const expr::Ref a : added) sum = p.call(Fn::add, sum, a);
+  if (numbers.a_zero_input) sum = p.call(Fn::sub, sum, p.call(Fn::mul, p.cast(zero, DType::i32), sums));
+  if (numbers.scales.empty()) return p.output(sum), p;
   inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), scales);
-  for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
+  for (const expr::Ref r : p.splice(value_of(then, "the program over the sums"), inputs)) p.output(r);
   return p;
 }
 
@@ -79,6 +84,19 @@ std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request&
     return column;
   });
 }
+
+namespace {
+
+/// Σ (w − w_zero) of each output channel.
+std::shared_ptr<device::cuda::Memory> kept_sums(const Gpu& gpu, const Request& q) {
+  return gpu.weights->packed(gpu.device, q.weight().constant, int8_packing(q, "conv:sums").text(), [&] {
+    std::vector<int32_t> sums = sums_of_weights(q);
+    sums.resize(static_cast<size_t>(q.problem.outputs()));
+    return Tensor::of<int32_t>({q.problem.outputs()}, sums);
+  });
+}
+
+}  // namespace
 
 std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request& q) {
   KeyHash hash;
@@ -110,6 +128,13 @@ void set_integer_program(GpuRequest& r, int32_t zero, std::optional<EpilogueOper
     r.operands.back().most = most + most_of_sums(r.problem);  // zero points have 8 bits, as pixels do
   }
   if (outside) r.operands.push_back(*std::move(outside));
+  if (const std::optional<size_t> computed = r.quantization().a_zero_input) {
+    keep(DType::i32, r.problem.outputs(), [&](const Gpu& gpu) { return kept_sums(gpu, r); });
+    BoundTensor number = r.node.inputs[*computed];
+    number.shape = number.strides = {};  // one element, whatever its rank
+    r.operands.push_back({std::move(number), *computed, nullptr});
+  }
+  if (r.quantization().scales.empty()) return;
   keep(DType::f32, static_cast<int64_t>(r.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, r); });
   double most = 0;
   for (const float s : r.quantization().scales) most = std::isnan(s) ? s : std::max(most, std::abs(static_cast<double>(s)));

@@ -50,6 +50,7 @@ void offer_walked(const SharedRequest& r, Offer& offer);         // "walked": te
 void offer_hopper(const SharedRequest& r, Offer& offer);         // "hopper": its tensor maps and wgmma, 8- and 16-bit images
 void offer_stem(const SharedRequest& r, Offer& offer);           // "stem": tensor cores, images of few channels as they lie
 void offer_patches(const SharedRequest& r, Offer& offer);        // those of images that are laid out window by window first
+void offer_lines(const SharedRequest& r, Offer& offer);          // those of images whose windows are each one run of memory
 void offer_cute(const SharedRequest& r, Offer& offer);  // "cute": tensor cores, 16-bit images, by CuTe; asked for by name
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
 void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
@@ -62,8 +63,9 @@ struct CudaTactic {
 };
 /// All of them, in the order in which they are offered.
 inline constexpr CudaTactic cuda_tactics[] = {
-    {offer_hopper, true},      {offer_walked, true}, {offer_stem, true},           {offer_implicit_cuda, false},
-    {offer_patches, false},    {offer_cute, false},  {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
+    {offer_hopper, true},         {offer_walked, true},         {offer_stem, true},
+    {offer_implicit_cuda, false}, {offer_patches, false},       {offer_lines, false},
+    {offer_cute, false},          {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
     {offer_direct_cuda, true},
 };
 
@@ -71,7 +73,12 @@ void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
 /// "cudnn" of a convolution of 8-bit integers: exact sums.
 void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 
-/// (sum, column?, outside?, scales, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
+/// The tactics of a convolution of 8-bit integers over a copy of its image that has its padding, and its channels side by side: one whose
+/// image's zero point is computed has no others.
+void offer_over_copy(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
+
+/// (sum, column?, outside?, Σ w and the image's zero point where that is computed, scales?, operands…) of a convolution of integers: what
+/// follows its exact sums, without fused multiply-adds.
 expr::Program over_sums(const Request& q, bool column, bool outside = false);
 /// The magnitude of sums of integers is at most so.
 double most_of_sums(const Problem& p);

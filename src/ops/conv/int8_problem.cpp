@@ -26,6 +26,35 @@ Positions positions(const Node& n) {
   return {0, 3, 8, 1, 2, 4, 5, 9};
 }
 
+/// All of the problem but its window and its quantization.
+Request request_of(const BoundNode& b, std::shared_ptr<Node> node, const Arguments& at, int threads) {
+  Request r;
+  r.node = b;
+  r.node.node = node.get();
+  r.own = node;
+  r.at = at;
+  r.threads = threads;
+  Problem& p = r.problem;
+  p.input = b.inputs[at.x].type;
+  p.output = b.outputs[0].type;
+  for (size_t i = 0; i < at.segments; ++i) p.x.push_back({b.inputs[at.x + i].shape, 1, gaps(b.inputs[at.x + i])});
+  p.w = b.inputs[at.w].shape;
+  p.y = b.outputs[0].shape;
+  p.y_strides = gaps(b.outputs[0]);
+  p.group = node->get_int("group", 1);
+  p.from = b.inputs[at.x].layout;
+  p.to = b.outputs[0].layout;
+  return r;
+}
+
+void set_window(Problem& p, const Node& n) {
+  const Window w = window_of(n, spatial_of(p.w), spatial_of(p.x[0].shape));
+  p.stride = w.stride;
+  p.dilation = w.dilation;
+  p.pad_begin = w.pad_begin;
+  p.pad_end = w.pad_end;
+}
+
 }  // namespace
 
 Result<Request> int8_request(const BoundNode& b, int threads) {
@@ -68,22 +97,10 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     node->program = round_and_saturate(b.outputs[0].type, left_out(7) ? 0 : quantized_integers(constant(7))[0]);
   }
   if (!node->program) node->program = expr::conversion(DType::f32, b.outputs[0].type);
-  Request r;
-  r.node = b;
-  r.node.node = node.get();
-  r.own = node;
-  r.at = {.segments = segments, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands};  // the bias is in the sums
-  r.threads = threads;
+  Request r =
+      request_of(b, std::move(node), {.segments = segments, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands},
+                 threads);  // the bias is in the sums
   Problem& p = r.problem;
-  p.input = b.inputs[at.x].type;
-  p.output = b.outputs[0].type;
-  for (size_t i = 0; i < segments; ++i) p.x.push_back({b.inputs[at.x + i].shape, 1, gaps(b.inputs[at.x + i])});
-  p.w = b.inputs[at.w].shape;
-  p.y = b.outputs[0].shape;
-  p.y_strides = gaps(b.outputs[0]);
-  p.group = n.get_int("group", 1);
-  p.from = b.inputs[at.x].layout;
-  p.to = b.outputs[0].layout;
   if (n.get_int("blocked", 0) != 0) {
     p.blocked = true;
     // The image as one of channels last, of whose pixels a block's channels lie side by side.
@@ -98,12 +115,28 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     x.strides[0] = elements(x.shape) / std::max<int64_t>(x.shape[0], 1);
     p.from = p.to = Layout::nhwc;
   }
-  const Window w = window_of(n, spatial_of(p.w), spatial_of(p.x[0].shape));
-  p.stride = w.stride;
-  p.dilation = w.dilation;
-  p.pad_begin = w.pad_begin;
-  p.pad_end = w.pad_end;
+  set_window(p, n);
   p.quantization = std::move(q);
+  return r;
+}
+
+Result<Request> integer_request(const BoundNode& b, int threads) {
+  const auto left_out = [&](size_t i) { return !b.has(i); };
+  if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "the weight is not constant");
+  if (!left_out(3) && !b.inputs[3].constant.valid())
+    return refuse(Reason::not_constant, "the weight's zero point is not constant");
+  if (!left_out(2) && elements(b.inputs[2].shape) != 1) return refuse(Reason::wrong_shape, "several zero points of the image");
+  Quantization q;
+  if (!left_out(2) && b.inputs[2].constant.valid())
+    q.a_zero = quantized_integers(b.inputs[2].constant)[0];
+  else if (!left_out(2))
+    q.a_zero_input = 2;
+  q.b_zeros = left_out(3) ? std::vector<int32_t>{0} : quantized_integers(b.inputs[3].constant);
+  const size_t none = b.inputs.size();
+  Request r =
+      request_of(b, std::make_shared<Node>(*b.node), {.segments = 1, .x = 0, .w = 1, .b = none, .operands = none}, threads);
+  set_window(r.problem, *b.node);
+  r.problem.quantization = std::move(q);
   return r;
 }
 

@@ -1,4 +1,4 @@
-// Convolutions of 8-bit integers: ONNX's QLinearConv and ai.smelt's as requests, what kernels read of them, and their tactics.
+// Convolutions of 8-bit integers: ONNX's QLinearConv and ai.smelt's, and ConvInteger, as requests, what kernels read of them, and their tactics.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,8 @@ namespace smelt::ops::conv {
 
 /// Refused where a parameter is not constant.
 Result<Request> int8_request(const BoundNode& node, int threads);
+/// Of a ConvInteger by constant weights, whose results are the sums: no program, no scales.
+Result<Request> integer_request(const BoundNode& node, int threads);
 
 /// The image's zero point, which may be known to the run only: DynamicQuantizeLinear computes it.
 class ImageZero {

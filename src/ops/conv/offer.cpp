@@ -11,6 +11,7 @@
 #include "ops/conv/joined.h"
 #include "ops/conv/one_axis.h"
 #include "ops/conv/segments_apart.h"
+#include "ops/core/channels_last.h"
 #include "ops/pointwise/pass.h"
 
 namespace smelt::ops {
@@ -87,18 +88,19 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto q = int8_request(node, machine.threads);
-  if (q && q->quantization().a_zero_input) q = refuse(Reason::not_constant, "the image's zero point is not constant");
   if (!q) {
     for (const char* tactic : {"cuda", "cudnn"}) offer.refuse(tactic, q.refusal());
     return;
   }
   const Quantization& numbers = q->quantization();
-  const bool several = !numbers.more.empty();
+  const bool several = !numbers.more.empty(), computed_zero = numbers.a_zero_input.has_value();
   Key epilogue = int8_epilogue(*q);
   epilogue.flag(" wide", !has_narrow_weights(*q)).flag(" zero128", q->problem.input == DType::u8 && numbers.a_zero == 128);
-  q->problem.epilogue = epilogue.flag(" bias", !numbers.bias.empty()).flag(" scales", numbers.scales.size() > 1).text();
+  epilogue.flag(" computed zero", computed_zero).flag(" bias", !numbers.bias.empty()).flag(" scales", numbers.scales.size() > 1);
+  q->problem.epilogue = epilogue.text();
   Key key(print(q->problem));
   offer.problem = add_memory(key, *q, true).text();
+  if (computed_zero) return offer_over_copy(*q, machine.gpu, offer);
   const auto made = int8_gpu_request(*q, machine.gpu);
   if (!made) offer.refuse("cuda", made.refusal());
   if (q->problem.blocked) {
@@ -113,6 +115,25 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
     if (made && t.integers) t.offer(*made, offer);
   offer_int8_cudnn(*q, machine.gpu, offer);
   price_blocks(node, offer);
+}
+
+void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
+  auto q = integer_request(node, machine.threads);
+  if (!q) return offer.refuse("cuda", q.refusal());
+  const Quantization& numbers = q->quantization();
+  Key epilogue("sums");
+  epilogue.flag(" zero", numbers.a_zero != 0).flag(" computed zero", numbers.a_zero_input.has_value());
+  epilogue.flag(" wide", !fit_8_bits(*q)).option(" ", q->weight().type);
+  q->problem.epilogue = epilogue.text();
+  Key key(print(q->problem));
+  offer.problem = add_memory(key, *q, true).text();
+  const bool turned = q->problem.group == 1 && !is_channels_last(node.inputs[0]);
+  if (turned || numbers.a_zero_input) offer_over_copy(*q, machine.gpu, offer);
+  if (numbers.a_zero_input) return;
+  const auto made = int8_gpu_request(*q, machine.gpu);
+  if (!made) return offer.refuse("cuda", made.refusal());
+  for (const CudaTactic& t : cuda_tactics)
+    if (t.integers) t.offer(*made, offer);
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {

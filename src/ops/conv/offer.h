@@ -52,6 +52,8 @@ bool is_int8_conv(const Node& node);  // QLinearConv, ai.smelt's
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
+void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
+
 /// "cpu": ConvInteger of any bytes, by columns; DeformConv of f64 likewise.
 void offer_integer_columns(const BoundNode& node, const Machine& machine, Offer& offer);
 void offer_deform_columns(const BoundNode& node, const Machine& machine, Offer& offer);
@@ -65,7 +67,7 @@ inline constexpr OperatorTactics operators[] = {
     {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
     {.handles = [](const Node& node) { return node.is("ConvInteger"); },
      .cpu = offer_conv_integer_cpu,
-     .cuda = nullptr,
+     .cuda = offer_conv_integer_cuda,
      .by_constants = true},
     {.handles = [](const Node& node) { return node.is("DeformConv"); },
      .cpu = offer_deform_cpu,

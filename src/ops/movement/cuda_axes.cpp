@@ -25,8 +25,8 @@ std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::v
   return bytes;
 }
 
-void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector<std::byte> fill, const std::string& name,
-                   const Gpu& gpu, Offer& offer) {
+void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, AxesFill fill, const std::string& name, const Gpu& gpu,
+                   Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   RowMove move;
   move.bytes = element_bytes(x.type);
@@ -41,7 +41,8 @@ void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector
       return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", a.extent);
   const std::vector<std::byte> argument = axes_argument(rest, tables);
   move.map = {fmt::format("ByAxes<{}>", rest.size()), [argument](Launch& l) { l.at({BufferRef::table, 0, 0}).bytes(argument); }};
-  move.fill = std::move(fill);
+  move.fill = std::move(fill.element);
+  if (fill.input) move.fill_from = BufferRef{BufferRef::input, *fill.input};
   move.widen(std::min(x.alignment, y.alignment), merged.unit());
   offer_row_move(move, name, gpu, offer, [tables](LaunchPlan& plan) { plan.table(tables); });
 }

@@ -9,10 +9,11 @@ void offer_pad_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
     if (extent >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", extent);
   Result<PaddedAxes> p = padded_axes(b);
   if (!p) return offer.refuse("cuda", p.refusal());
-  if (p->computed_fill) return offer.refuse("cuda", Reason::not_constant, "its value is computed");
-  const auto& value = p->fill;
-  const std::vector<std::byte> fill = value ? element_of(*value) : std::vector<std::byte>{};
-  offer_by_axes(std::move(p->axes), b, fill, "pad", *machine.gpu, offer);
+  constexpr size_t value = 2;
+  AxesFill fill;
+  if (p->fill) fill.element = element_of(*p->fill);
+  if (p->computed_fill) fill.input = value;
+  offer_by_axes(std::move(p->axes), b, std::move(fill), "pad", *machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

@@ -42,11 +42,13 @@ void RowMove::add_to(LaunchPlan& plan, const std::string& name) const {
                              .chunks = static_cast<uint32_t>(chunks),
                              .width = static_cast<uint32_t>(width)};
   if (!fill.empty()) std::memcpy(&a.fill, fill.data(), fill.size());
-  const KernelEntry entry{name, std::to_string(block), fmt::format("RowMoveArgs<{}, {}>", type, map.type),
-                          fmt::format("move_rows<{}>", vec)};
+  const KernelEntry entry{name, std::to_string(block),
+                          fmt::format("{}<{}, {}>", fill_from ? "FilledMoveArgs" : "RowMoveArgs", type, map.type),
+                          fmt::format("{}<{}>", fill_from ? "move_filled_rows" : "move_rows", vec)};
   Launch& l = plan.launch(entry, blocks_of(chunks, block));
   l.args(a, {{a.x, from}, {a.y, to}});
   map.give(l);
+  if (fill_from) l.at(*fill_from);
 }
 
 void offer_row_move(const RowMove& move, const std::string& name, const Gpu& gpu, Offer& offer,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,11 @@ struct RowMap {
 
 struct RowMove {
   BufferRef from{BufferRef::input, 0, 0}, to{BufferRef::output, 0, 0};
-  int64_t rows = 0, width = 1;  // elements a row
-  int64_t bytes = 4;            // an element
-  int64_t vec = 1;              // elements that a thread moves at once
-  std::vector<std::byte> fill;  // an element; empty: zero
+  int64_t rows = 0, width = 1;         // elements a row
+  int64_t bytes = 4;                   // an element
+  int64_t vec = 1;                     // elements that a thread moves at once
+  std::vector<std::byte> fill;         // an element; empty: zero
+  std::optional<BufferRef> fill_from;  // where it lies instead, if it is computed
   RowMap map;
 
   /// Sets vec: the widest access of the memory's alignment, where all rows begin at multiples of `unit` elements.

@@ -80,7 +80,10 @@ bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
   if (!is_conv(*step.node)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
-  if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
+  if (!is_image(x)) return false;
+  // By computed weights a GPU's library alone multiplies on tensor cores, images and volumes that lie channels-last.
+  const bool by_library = on_gpu && step.node->op == "Conv" && x.shape.size() >= 4;
+  if (!s.tensor(step.inputs[w]).constant.valid() && !by_library) return false;
   if (step.node->is("StemConv", smelt_domain)) return true;  // of images of any type, which it converts
   if (x.type == DType::f32 || (on_gpu && x.type == DType::f8e4m3fn)) return true;
   return is_half(x.type) && (on_gpu || w == 1);

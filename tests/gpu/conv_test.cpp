@@ -456,6 +456,18 @@ TEST(GpuConv, weights_that_are_computed) {
     c.group = 3;
     check(c, DType::f32, Layout::plain);
   }
+  // By cuDNN, which is given a copy of them channels-last: of generators whose weights are modulated, and of trackers.
+  Case image = one({2, 32, 9, 11}, {48, 32, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  image.constant = false;
+  for (const DType type : {DType::f16, DType::f32})
+    EXPECT_THAT(check(image, type, Layout::nhwc), testing::Contains(testing::HasSubstr("cudnn")));
+  image.x = {{1, 32, 9, 11}};
+  image.w = {32, 1, 5, 5};
+  image.group = 32;
+  check(image, DType::f32, Layout::nhwc);
+  Case volume = one({1, 16, 5, 6, 7}, {24, 16, 3, 3, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1});
+  volume.constant = false;
+  check(volume, DType::f16, Layout::nhwc);
 }
 
 TEST(GpuConv, slices_of_other_tensors_and_odd_alignments) {

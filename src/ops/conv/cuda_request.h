@@ -51,6 +51,7 @@ void offer_hopper(const SharedRequest& r, Offer& offer);         // "hopper": it
 void offer_stem(const SharedRequest& r, Offer& offer);           // "stem": tensor cores, images of few channels as they lie
 void offer_patches(const SharedRequest& r, Offer& offer);        // those of images that are laid out window by window first
 void offer_lines(const SharedRequest& r, Offer& offer);          // those of images whose windows are each one run of memory
+void offer_phases(const SharedRequest& r, Offer& offer);         // those of plain convolutions that a transposed one is made of
 void offer_cute(const SharedRequest& r, Offer& offer);  // "cute": tensor cores, 16-bit images, by CuTe; asked for by name
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
 void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
@@ -63,9 +64,11 @@ struct CudaTactic {
 };
 /// All of them, in the order in which they are offered.
 inline constexpr CudaTactic cuda_tactics[] = {
-    {offer_hopper, true},         {offer_walked, true},         {offer_stem, true},
-    {offer_implicit_cuda, false}, {offer_patches, false},       {offer_lines, false},
-    {offer_cute, false},          {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
+    {offer_hopper, true},         {offer_walked, true},
+    {offer_stem, true},           {offer_implicit_cuda, false},
+    {offer_patches, false},       {offer_lines, false},
+    {offer_phases, false},        {offer_cute, false},
+    {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
     {offer_direct_cuda, true},
 };
 

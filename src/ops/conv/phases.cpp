@@ -1,8 +1,10 @@
 #include "ops/conv/phases.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/number.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
@@ -76,6 +78,62 @@ Tensor phase_weights(const Shape& stride, int64_t group, const Phase& phase, con
   const int64_t size = bytes(w.type(), 1);
   StridedCopy(extents, from, at, size, 1).run(packed.raw(), static_cast<const char*>(w.raw()) + last * size);
   return packed;
+}
+
+Result<std::vector<Phase>> phases_of(const Problem& p, int64_t most) {
+  const auto axes = phase_axes(p);
+  if (!axes) return axes.refusal();
+  const int64_t count = phase_count(*axes);
+  if (count > most) return refuse(Reason::too_large, "phases: {} of them, expected at most {}", count, most);
+  for (size_t a = 0; a < axes->size(); ++a)
+    for (const PhaseAlong& one : (*axes)[a]) {
+      if (one.taps == 0)
+        return refuse(Reason::wrong_attribute, "phases: windows of {} pixels, {} apart, which leave gaps", p.w[a + 2],
+                      p.stride[a]);
+      if (one.pad_begin < 0) return refuse(Reason::wrong_attribute, "phases: pads of {} cut whole strides off", p.pad_begin[a]);
+    }
+  std::vector<Phase> all;
+  for (int64_t i = 0; i < count; ++i) all.push_back(phase_at(*axes, i));
+  return all;
+}
+
+PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase) {
+  const size_t spatial = p.spatial();
+  auto own = std::make_shared<Node>(*transposed.node);
+  own->op = "Conv";
+  own->attrs.clear();
+  own->attrs["group"] = p.group;
+  own->attrs["strides"] = std::vector<int64_t>(spatial, 1);
+  std::vector<int64_t> pads = phase.pad_begin, dilations(spatial, 1);
+  for (size_t a = 0; a < spatial; ++a) {
+    pads.push_back(std::max<int64_t>(0, phase.pad_end[a]));
+    if (p.stride[a] == 1 && phase.taps[a] > 1) dilations[a] = p.dilation[a];
+  }
+  own->attrs["pads"] = std::move(pads);
+  own->attrs["dilations"] = std::move(dilations);
+
+  PhaseNode made{own, transposed, 0};
+  made.node.node = own.get();
+  BoundTensor &x = made.node.inputs[0], &w = made.node.inputs[1], &y = made.node.outputs[0];
+  if (std::ranges::any_of(phase.pad_end, [](int64_t pad) { return pad < 0; })) {
+    x.strides = memory_strides(x);
+    for (size_t a = 0; a < spatial; ++a) x.shape[a + 2] += std::min<int64_t>(0, phase.pad_end[a]);
+  }
+  Key key("conv:phase");
+  key.field(p.w).option("g", p.group).option("s", p.stride).field(phase.first).field(phase.taps);
+  const auto pack = [&p, &phase, constant = w.constant] { return phase_weights(p.stride, p.group, phase, constant); };
+  w.constant = transposed.weights ? transposed.weights->packed(w.constant, key.text(), pack) : pack();
+  w.shape = w.constant.shape();
+  y.strides = memory_strides(y);
+  int64_t begin = 0;
+  for (size_t a = 0; a < spatial; ++a) {
+    begin += phase.place[a] * y.strides[a + 2];
+    y.strides[a + 2] *= p.stride[a];
+    y.shape[a + 2] = phase.places[a];
+  }
+  made.begin = bytes(y.type, begin);
+  if (made.begin > 0) y.alignment = std::gcd(y.alignment, made.begin);
+  return made;
 }
 
 }  // namespace smelt::ops::conv

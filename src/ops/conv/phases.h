@@ -41,4 +41,15 @@ Phase phase_at(const PhaseAxes& axes, int64_t i);
 /// Its taps of the weights [C, M / group, …] as a plain convolution has them: [M, C / group, …].
 Tensor phase_weights(const Shape& stride, int64_t group, const Phase& phase, const Tensor& w);
 
+/// All of them, where each is a plain convolution of its own; or why not: more than `most`, gaps, pads that cut off whole strides.
+Result<std::vector<Phase>> phases_of(const Problem& p, int64_t most);
+
+/// The plain convolution: its node, and where its image and its result lie.
+struct PhaseNode {
+  std::shared_ptr<const Node> own;  // what `node` points to
+  BoundNode node;
+  int64_t begin = 0;  // of its result in y's memory, bytes
+};
+PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase);
+
 }  // namespace smelt::ops::conv

@@ -2,6 +2,7 @@
 // them).
 #include <gtest/gtest.h>
 
+#include "device/cuda/abi/clusters.h"
 #include "device/cuda/abi/cublaslt.h"
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
@@ -23,6 +24,9 @@ namespace {
 // cuda.h turns a name without a version into the newest one, which has the same parameters.
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Driver::name)>::value, #symbol);
 SMELT_CUDA_DRIVER(X)
+#undef X
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Clusters::name)>::value, #symbol);
+SMELT_CUDA_CLUSTERS(X)
 #undef X
 #if CUDA_VERSION >= 12040
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Places::name)>::value, #symbol);
@@ -68,6 +72,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(max_shared_memory_per_block_optin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   SAME(reserved_shared_memory_per_block, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   SAME(function_max_dynamic_shared_bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  SAME(function_non_portable_cluster, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
   SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
   SAME(event_disable_timing, CU_EVENT_DISABLE_TIMING);
   SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -1,5 +1,7 @@
 // Drivers, libraries and GPUs that are missing, old or shared.
+#include "device/cuda/clusters.h"
 #include "faults/faults.h"
+#include "ops/cuda/gpu.h"
 
 namespace smelt {
 namespace {
@@ -28,6 +30,39 @@ TEST_F(Faults, streams_of_a_place_are_its_own_and_go_with_it) {
     EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 14); }), HasSubstr("leave none"));
     cuda.faults["cuDevSmResourceSplitByCount"] = {0, 801};
     EXPECT_THAT(said_by([&] { Multiprocessors::split(device, 7); }), HasSubstr("splitting the multiprocessors"));
+  });
+}
+
+/// A recurrent state that clusters of 8 blocks do not hold.
+ops::Offer wide_state(const std::shared_ptr<const ops::Gpu>& gpu) {
+  Node node{.op = "GRU", .inputs = {ValueId(0), ValueId(1), ValueId(2)}, .outputs = {ValueId(3)}};
+  ops::BoundNode bound{&node, {}, {}, nullptr};
+  for (const Shape& s : {Shape{9, 1, 64}, Shape{1, 1800, 64}, Shape{1, 1800, 600}})
+    bound.inputs.push_back({.type = DType::f32, .shape = s});
+  bound.outputs.push_back({.type = DType::f32, .shape = {9, 1, 1, 600}});
+  ops::Machine machine;
+  machine.gpu = gpu;
+  return ops::offer(bound, machine);
+}
+
+TEST_F(Faults, clusters_have_the_blocks_that_the_card_has_groups_of_multiprocessors_for) {
+  for (const unsigned group : {18u, 12u})
+    alone([&](fake::Cuda& cuda) {
+      cuda.major = 9, cuda.minor = 0, cuda.group = group;
+      const auto gpu = ops::open_gpu(0);
+      for (int i = 0; i < 2; ++i) {
+        const ops::Offer o = wide_state(gpu);
+        const auto is_wide = [](const ops::Candidate& c) { return c.config.find("b16") != std::string::npos; };
+        EXPECT_EQ(std::ranges::any_of(o.candidates, is_wide), group >= 16);
+        EXPECT_TRUE(std::ranges::any_of(o.candidates, [](const auto& c) { return c.config.find("b8") != std::string::npos; }));
+      }
+      EXPECT_EQ(cuda.calls["cuOccupancyMaxActiveClusters"], 1) << "a card is asked once";
+    });
+  alone([&](fake::Cuda& cuda) {
+    cuda.major = 9, cuda.minor = 0;
+    cuda.faults["cuModuleLoadData"] = {0, 209};
+    device::cuda::Clusters clusters;
+    EXPECT_EQ(clusters.at_once(device::cuda::Device::open(0), 16), 0) << "a driver that compiles nothing";
   });
 }
 

@@ -1,6 +1,7 @@
 #include "device/cuda/module.h"
 
 #include "base/error.h"
+#include "device/cuda/abi/clusters.h"
 #include "device/cuda/early_kernels.h"
 
 namespace smelt::device::cuda {
@@ -29,6 +30,10 @@ void KernelFunction::launch(const LaunchShape& s, void* const* parameters, abi::
     a.value.allowed = 1;
   }
   const Device::Current current(*device_);
+  constexpr unsigned portable_cluster = 8;  // more blocks need permission, and a GPC that has as many multiprocessors
+  if (s.cluster > portable_cluster)
+    check(driver().function_set_attribute(function_, abi::function_non_portable_cluster, 1),
+          fmt::format("allowing {} clusters of {} blocks", resources_.entry, s.cluster));
   const abi::Result r = driver().launch(&config, function_, const_cast<void**>(parameters), nullptr);
   if (r != abi::success)
     check(r, fmt::format("launching {} on {}x{}x{} blocks of {}x{}x{} threads with {} bytes of shared memory", resources_.entry,

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/number.h"
+#include "device/cuda/clusters.h"
 #include "kernels/rnn/resident.h"
 #include "ops/cuda/source.h"
 #include "ops/rnn/cuda_recurrent.h"
@@ -14,6 +16,7 @@ using kernels::ResidentConfig;
 constexpr int64_t tile = 32;              // of the input's products, kernels' product_tile
 constexpr int32_t most_kept = 8;          // vectors of four weights in a thread's registers; with 12 some kernels spill
 constexpr int32_t most_kept_rounded = 6;  // where the state is rounded; with 8 sm_120's spills
+constexpr int32_t most_portable = 8;      // blocks of a cluster on every card of an architecture that has clusters
 constexpr int64_t most_clock_us = 1700;   // cycles of a microsecond
 
 int64_t clusters_of(const kernels::RecurrentArgs<void, void>& a, int64_t items) {
@@ -52,6 +55,13 @@ double step_us(const ResidentConfig& c) {
   const double streamed = c.chunks() - c.kept - c.shared, passes = c.passes();
   const double product = c.chunks() * (chunk + 16 * passes * c.items) + passes * (64 * c.shared + 256 * streamed);
   return (1 + c.reset_before) * (500 + product + (c.blocks > 1 ? 400 : 0)) / most_clock_us;
+}
+
+/// Clusters of so many blocks that run at once; nothing where that is not known: the card is not here.
+std::optional<int64_t> clusters_at_once(const Gpu& gpu, int32_t blocks) {
+  if (blocks <= most_portable) return std::max(1, gpu.info.multiprocessors / blocks);
+  if (!gpu.device) return std::nullopt;
+  return gpu.caches->get<device::cuda::Clusters>().at_once(gpu.device, static_cast<unsigned>(blocks));
 }
 
 std::unique_ptr<Kernel> resident(LayerOnGpu layer, const ResidentConfig& c, const Gpu& gpu) {
@@ -95,22 +105,34 @@ void offer_resident_cuda(const LayerOnGpu& layer, const Machine& machine, Offer&
                         most_hidden);
   if (a.steps * a.batch / tile * (a.directions * layer.gates * a.hidden / tile + 1) > most_tiles)
     return offer.refuse("cuda", Reason::too_large, "resident: {} steps of {} items; it has 2^30 tiles", a.steps, a.batch);
-  bool any = false;
-  for (const int32_t blocks : {1, 2, 4, 8}) {
-    if (blocks > 1 && gpu.info.major < 9) break;
+  // Of sm_90 and sm_100 the driver allows twice as many blocks as are portable, where so many multiprocessors lie in one group: of use
+  // where fewer do not hold the weights.
+  const int32_t most = gpu.info.major < 9 ? 1 : gpu.info.major > 10 ? most_portable : 2 * most_portable;
+  bool any = false, held = false;
+  double slowest = 0;
+  for (int32_t blocks = 1; blocks <= most; blocks *= 2) {
+    if (blocks > most_portable && held) break;
+    const auto at_once = clusters_at_once(gpu, blocks);
+    if (at_once && *at_once < 1) {
+      offer.refuse("cuda", Reason::wrong_machine, "resident: the card has no group of {} multiprocessors for a cluster", blocks);
+      break;
+    }
     const auto c = config_of(layer, blocks, gpu);
     if (!c) continue;
     any = true;
+    held = c->kept + c->shared == c->chunks();
     const double products = static_cast<double>(a.steps * a.batch) * static_cast<double>(a.directions * layer.gates * a.hidden) *
                             static_cast<double>(a.input) / 5e6;
-    const int64_t waves = (clusters_of(a, c->items) * blocks + gpu.info.multiprocessors - 1) / gpu.info.multiprocessors;
-    const double us = 5 + products + static_cast<double>(a.steps * waves) * step_us(*c);
+    const int64_t waves = divide_up(clusters_of(a, c->items), at_once.value_or(1));
+    double us = 5 + products + static_cast<double>(a.steps * waves) * step_us(*c);
+    if (!at_once) us += slowest;  // the card that runs it may have no such group: behind all others
+    slowest = std::max(slowest, us);
     offer.candidates.push_back({"cuda", fmt::format("resident b{} i{} l{}", blocks, c->items, c->lanes), us,
                                 [layer, config = *c, gpu = machine.gpu] { return resident(layer, config, *gpu); }});
   }
   if (!any)
     offer.refuse("cuda", Reason::too_large, "resident: a state of {} with {} gates is too large for the memory of {} blocks",
-                 a.hidden, layer.gates, gpu.info.major < 9 ? 1 : 8);
+                 a.hidden, layer.gates, most);
 }
 
 }  // namespace smelt::ops

@@ -211,7 +211,9 @@ END CALL(cuModuleUnload, abi::Module module) delete module;
 END CALL(cuModuleGetFunction, abi::Function* function, abi::Module module,
          const char* name) * function = &module->functions.emplace_back(CUfunc_st{name});
 END CALL(cuFuncSetAttribute, abi::Function, abi::FunctionAttribute, int) END
-    CALL(cuLaunchKernelEx, const abi::LaunchConfig* config, abi::Function function, void** parameters, void**)
+    CALL(cuOccupancyMaxActiveClusters, int* clusters, abi::Function,
+         const abi::LaunchConfig* config) * clusters = static_cast<int>(state.group / config->attributes[0].value.cluster.x);
+END CALL(cuLaunchKernelEx, const abi::LaunchConfig* config, abi::Function function, void** parameters, void**)
     // Of all kernels one does what it is there for: src/device/cuda/booleans.h.
     if (function->name == "booleans") {
   auto* at = *static_cast<uint8_t**>(parameters[0]);

@@ -19,6 +19,7 @@ struct Cuda {
   };
   std::map<std::string, Fault> faults;  // by the function's name; errors from 700 on are returned by every call from then on
   std::map<std::string, int> calls;
+  unsigned group = 16;       // multiprocessors of one of its groups: no cluster has more blocks
   int on_legacy_stream = 0;  // copies and fills put on it: each makes another thread's capture fail
 };
 

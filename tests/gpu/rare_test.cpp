@@ -66,6 +66,94 @@ TEST_F(GpuRare, grid_samples_of_every_mode_and_padding) {
       }
 }
 
+/// Channels that a thread samples together: more than its number divides.
+TEST_F(GpuRare, grid_samples_of_many_channels) {
+  for (const int64_t channels : {4, 7, 32}) {
+    expect(node_trial("GridSample", {random_tensor(DType::f32, {2, channels, 9, 11}, 1),
+                                     random_tensor(DType::f32, {2, 6, 5, 2}, 2, -1.3, 1.3)}),
+           2e-6);
+    expect(node_trial("GridSample", {random_tensor(DType::f16, {1, channels, 4, 5, 6}, 1),
+                                     random_tensor(DType::f32, {1, 3, 4, 2, 3}, 2, -1.3, 1.3)}),
+           1e-3);
+  }
+}
+
+/// With a seed the processor's numbers; without, others at each run, whose moments are those that were asked for.
+TEST_F(GpuRare, random_numbers) {
+  for (const char* op : {"RandomNormal", "RandomUniform"})
+    for (const int64_t type : {1, 11}) expect(node_trial(op, {}, {{"shape", Ints{3, 70}}, {"seed", 5.f}, {"dtype", type}}));
+  for (const char* op : {"RandomNormalLike", "RandomUniformLike"}) {
+    const bool normal = op[6] == 'N';
+    for (const DType type : {DType::f32, DType::f64, DType::f16}) {
+      SCOPED_TRACE(fmt::format("{} {}", op, name(type)));
+      Trial t = node_trial(op, {Tensor::zeros(type, {200, 501})},
+                           normal ? std::map<std::string, Attribute>{{"mean", 2.f}, {"scale", 3.f}}
+                                  : std::map<std::string, Attribute>{{"low", -1.f}, {"high", 5.f}});
+      t.bound.node = &t.node;
+      const auto kernel = offer(t.bound, gpu_machine()).candidates.front().prepare();
+      Guarded x(storage_bytes(t.bound.inputs[0]), 0), y(storage_bytes(t.bound.outputs[0]), 0);
+      std::vector<std::vector<double>> runs;
+      for (int run = 0; run < 3; ++run) {
+        Tensor got = Tensor::zeros(type, {200, 501});
+        y.upload(got.raw());
+        const void* in[] = {reinterpret_cast<const void*>(x.address())};
+        void* out[] = {reinterpret_cast<void*>(y.address())};
+        kernel->run({in, out, nullptr});
+        y.download(got.raw());
+        runs.push_back(got.to_doubles());
+      }
+      EXPECT_NE(runs[0], runs[1]);
+      EXPECT_NE(runs[1], runs[2]);
+      for (const std::vector<double>& v : runs) {
+        double sum = 0, squares = 0, cubes = 0;
+        for (const double d : v) sum += d;
+        const double n = static_cast<double>(v.size()), mean = sum / n;
+        for (const double d : v) squares += (d - mean) * (d - mean), cubes += (d - mean) * (d - mean) * (d - mean);
+        EXPECT_NEAR(mean, 2, 0.05);
+        EXPECT_NEAR(std::sqrt(squares / n), normal ? 3 : 6 / std::sqrt(12.0), 0.05);
+        EXPECT_NEAR(cubes / n, 0, normal ? 1.5 : 0.5);
+        if (!normal) {
+          EXPECT_GE(*std::ranges::min_element(v), -1);
+          EXPECT_LE(*std::ranges::max_element(v), 5);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuRare, affine_grids) {
+  for (const DType type : {DType::f32, DType::f16, DType::f64})
+    for (const int64_t align : {0, 1}) {
+      const double tolerance = type == DType::f16 ? 1e-3 : 1e-6;
+      expect(node_trial("AffineGrid", {random_tensor(type, {3, 2, 3}, 1), Tensor::of<int64_t>({4}, {3, 5, 7, 9})},
+                        {{"align_corners", align}}),
+             tolerance);
+      expect(node_trial("AffineGrid", {random_tensor(type, {2, 3, 4}, 1), Tensor::of<int64_t>({5}, {2, 1, 1, 6, 5})},
+                        {{"align_corners", align}}),
+             tolerance);
+    }
+}
+
+TEST_F(GpuRare, blocks_are_added_into_images) {
+  const auto fold = [&](DType type, const Shape& x, const Ints& image, const Ints& block, std::map<std::string, Attribute> how) {
+    const auto count = static_cast<int64_t>(image.size());
+    expect(
+        node_trial("Col2Im",
+                   {random_tensor(type, x, 1, 0, 20), Tensor::of<int64_t>({count}, image), Tensor::of<int64_t>({count}, block)},
+                   std::move(how)),
+        type == DType::f16   ? 1e-3
+        : type == DType::f32 ? 1e-6
+                             : 0);
+  };
+  for (const DType type : {DType::f32, DType::f16, DType::i32, DType::u8}) {
+    fold(type, {2, 3 * 9, 35}, {5, 7}, {3, 3}, {{"pads", Ints{1, 1, 1, 1}}});
+    fold(type, {1, 2 * 16, 12}, {8, 10}, {4, 4}, {{"strides", Ints{2, 2}}});
+    fold(type, {1, 1 * 6, 5 * 3}, {9, 8}, {3, 2}, {{"dilations", Ints{2, 3}}, {"strides", Ints{1, 2}}});
+    fold(type, {1, 40, 21}, {240}, {40}, {{"strides", Ints{10}}});  // overlapping frames of a signal
+    fold(type, {1, 2 * 8, 27}, {4, 4, 4}, {2, 2, 2}, {});
+  }
+}
+
 TEST_F(GpuRare, hardmax_and_norms_along_every_axis) {
   for (const int64_t axis : {0, 1, 2})
     for (const DType type : {DType::f32, DType::f16}) {
@@ -124,6 +212,7 @@ TEST_F(GpuRare, recurrences_of_any_size) {
                           {4, 150, 7, 61},
                           {1, 1, 128, 1},
                           {2, 1, 5, 1030},
+                          {3, 1, 48, 600},
                           {6, 3, 64, 96, DType::f16},
                           {4, 1, 40, 260, DType::bf16}})
       for (const int64_t before : {0, 1}) {

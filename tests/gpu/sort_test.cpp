@@ -95,6 +95,13 @@ TEST_F(GpuScan, sums_and_products_of_every_form) {
                                       : 1e-12);
         }
   expect(node_trial("CumSum", {random_tensor(DType::f32, {2, 100001}, 1, -1, 2), Tensor::scalar<int64_t>(1)}), 1e-6);
+  // Lines that threads share: few and long ones, of extents that parts do not divide.
+  for (const Shape& shape : {Shape{1, 30000, 9}, Shape{2, 33, 1000}, Shape{3, 515, 2}, Shape{1, 40, 33}})
+    for (const int64_t form : {0, 1, 2, 3}) {
+      const std::map<std::string, Attribute> how{{"exclusive", form % 2}, {"reverse", form / 2}};
+      expect(node_trial("CumSum", {random_tensor(DType::f32, shape, 1, -1, 2), Tensor::scalar<int64_t>(1)}, how), 1e-6);
+      expect(node_trial("CumSum", {random_tensor(DType::i64, shape, 1, -100, 100), Tensor::scalar<int64_t>(1)}, how));
+    }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 //
 // All tensors are dense. Coordinates are in double, as on the CPU: otherwise rounding could select another nearest pixel.
 //
-// Launch: one thread per element of y.
+// Launch: one thread per place of y and Channels neighbouring channels, which are sampled by the same weights.
 #pragma once
 
 #include "common/convert.cuh"
@@ -60,13 +60,14 @@ template <Between B> __device__ __forceinline__ double grid_weight(double d) {
   return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-template <Padding P, Between B, bool Align, class T, class G, int Rank>
+template <Padding P, Between B, bool Align, int Channels, class T, class G, int Rank>
 __device__ __forceinline__ void sample_grid(const GridArgs<T, G, Rank>& a) {
   const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
   if (element >= a.count) return;
   constexpr int taps = B == Between::nearest ? 1 : B == Between::linear ? 2 : 4;
   constexpr int corners = Rank == 1 ? taps : Rank == 2 ? taps * taps : taps * taps * taps;
-  const i64 o = element % a.places, image = element / a.places, n = image / a.channels;            // image: (n, c)
+  const u32 places = static_cast<u32>(a.places), group = element / places, o = element - group * places;
+  const i64 n = group / a.groups, channel = (group - n * a.groups) * Channels, image = n * a.channels + channel;
   i64 place[Rank][taps];                                                                          // (Rank, taps)
   double weight[Rank][taps];                                                                      // (Rank, taps)
 #pragma unroll
@@ -80,7 +81,7 @@ __device__ __forceinline__ void sample_grid(const GridArgs<T, G, Rank>& a) {
       weight[d][k] = B == Between::nearest ? 1 : grid_weight<B>(base + k - at);
     }
   }
-  double sum = 0;
+  double sum[Channels] = {};
 #pragma unroll
   for (int c = 0; c < corners; ++c) {
     double w = 1;
@@ -93,7 +94,12 @@ __device__ __forceinline__ void sample_grid(const GridArgs<T, G, Rank>& a) {
       w *= weight[d][k];
       offset += place[d][k] * a.steps[d];
     }
-    if (inside) sum += w * widened<double>(a.x[offset]);
+    if (!inside) continue;
+#pragma unroll
+    for (int k = 0; k < Channels; ++k)
+      if (channel + k < a.channels) sum[k] += w * widened<double>(a.x[offset + k * a.plane]);
   }
-  a.y[element] = narrowed<T>(sum);
+#pragma unroll
+  for (int k = 0; k < Channels; ++k)
+    if (channel + k < a.channels) a.y[(image + k) * a.places + o] = narrowed<T>(sum[k]);
 }

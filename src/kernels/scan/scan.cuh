@@ -2,9 +2,10 @@
 //
 //   x, y    [outer, extent, inner]
 //
-// There are two forms. Rows (inner 1): a block does a line, Threads * Items elements at a time; a thread has Items neighbours, and
-// warps scan the threads' totals. Columns: a thread does a line, and neighbouring threads read neighbouring elements. The sums are
-// in A: double for all real types, which costs nothing in a kernel that waits for memory, and 64 bits for integers.
+// There are three forms. Rows (inner 1): a block does a line, Threads * Items elements at a time; a thread has Items neighbours, and
+// warps scan the threads' totals. Columns: a thread does a line, and neighbouring threads read neighbouring elements. Parts: threads of
+// a block share a line, which each goes through twice, first for its total. The sums are in A: double for all real types, which costs
+// nothing in a kernel that waits for memory, and 64 bits for integers.
 #pragma once
 
 #include "common/convert.cuh"
@@ -78,6 +79,33 @@ __device__ __forceinline__ void scan_columns(const ScanArgs<T>& a) {
     const u64 at = first + static_cast<u64>(Reverse ? extent - 1 - k : k) * inner.divisor;
     const A after = Op::of(running, widened<A>(a.x[at]));
     a.y[at] = narrowed<T>(Exclusive ? running : after);
+    running = after;
+  }
+}
+
+/// A block does Lanes lines next to one another, of each a part of the extent by one of Parts threads. x and y may be the same.
+template <class A, class Op, bool Exclusive, bool Reverse, int Lanes, int Parts, class T>
+__device__ __forceinline__ void scan_parts(const ScanArgs<T>& a) {
+  __shared__ A totals[Parts][Lanes];
+  const u32 lane = threadIdx.x % Lanes, part = threadIdx.x / Lanes, line = blockIdx.x * Lanes + lane, extent = a.extent;
+  const u32 size = (extent + Parts - 1) / Parts, begin = min(part * size, extent);
+  const u32 end = line < a.lines ? min(begin + size, extent) : begin;
+  const Divider& inner = a.inner;
+  const u32 o = inner.quotient(line), i = line - o * inner.divisor;
+  const u64 first = static_cast<u64>(o) * extent * inner.divisor + i;
+  const auto at = [&](u32 k) { return first + static_cast<u64>(Reverse ? extent - 1 - k : k) * inner.divisor; };
+  A total = A(Op::start);
+#pragma unroll 4
+  for (u32 k = begin; k < end; ++k) total = Op::of(total, widened<A>(a.x[at(k)]));
+  totals[part][lane] = total;
+  __syncthreads();
+  A running = A(Op::start);
+  for (u32 p = 0; p < part; ++p) running = Op::of(running, totals[p][lane]);
+#pragma unroll 4
+  for (u32 k = begin; k < end; ++k) {
+    const u64 place = at(k);
+    const A after = Op::of(running, widened<A>(a.x[place]));
+    a.y[place] = narrowed<T>(Exclusive ? running : after);
     running = after;
   }
 }

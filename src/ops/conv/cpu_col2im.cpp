@@ -92,7 +92,8 @@ void offer_col2im_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
                               }});
 }
 
-constexpr OperatorTactics operators[] = {{[](const Node& node) { return node.is("Col2Im"); }, offer_col2im_cpu, nullptr}};
+constexpr OperatorTactics operators[] = {
+    {[](const Node& node) { return node.is("Col2Im"); }, offer_col2im_cpu, offer_col2im_cuda}};
 
 }  // namespace
 

@@ -25,7 +25,7 @@ bool is_random(const Node& n) {
 
 constexpr OperatorTactics operators[] = {
     {is_generator, offer_generate_cpu, offer_generate_cuda},
-    {is_random, offer_random_cpu, nullptr},
+    {is_random, offer_random_cpu, offer_random_cuda},
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 constexpr OperatorTactics operators[] = {
     {.handles = is_resize, .cpu = offer_resize_cpu, .cuda = offer_resize_cuda, .by_float_inputs = true},
     {.handles = is_grid_sample, .cpu = offer_grid_sample_cpu, .cuda = offer_grid_sample_cuda},
-    {.handles = is_affine_grid, .cpu = offer_affine_grid_cpu, .cuda = nullptr},
+    {.handles = is_affine_grid, .cpu = offer_affine_grid_cpu, .cuda = offer_affine_grid_cuda},
 };
 
 }  // namespace

@@ -33,5 +33,6 @@ void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer
 void offer_interpolation_cuda(const BoundNode& b, const Machine& machine,
                               Offer& offer);  // "cuda": cuda_resize.cpp, linear and cubic
 void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_grid.cpp
+void offer_affine_grid_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_affine_grid.cpp
 
 }  // namespace smelt::ops

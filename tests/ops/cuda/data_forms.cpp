@@ -61,6 +61,11 @@ std::vector<Form> data_forms() {
                      .in(DType::f16, {1, 8, 20, 20}, Layout::nhwc)
                      .in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
                      .out(DType::f16, {1, 8, 22, 22}, Layout::nhwc));
+  list.push_back(Form("Pad", "")  // by a value that the run computes
+                     .in(DType::u8, {1, 8, 20, 20}, Layout::nhwc)
+                     .in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
+                     .in(DType::u8, {})
+                     .out(DType::u8, {1, 8, 22, 22}, Layout::nhwc));
   list.push_back(Form("Resize", "",
                       {{"mode", nearest}, {"coordinate_transformation_mode", asymmetric}, {"nearest_mode", std::string("floor")}})
                      .in(DType::f16, {1, 256, 20, 20}, Layout::nhwc)
@@ -164,6 +169,10 @@ std::vector<Form> data_forms() {
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));
   list.push_back(Form("TopK", "").in(DType::f64, {9000}).in(axes({300})).out(DType::f64, {300}).out(DType::i64, {300}));
   list.push_back(Form("CumSum", "").in(DType::f32, {8, 1000}).in(Tensor::scalar<int64_t>(1)).out(DType::f32, {8, 1000}));
+  list.push_back(Form("CumSum", "").in(DType::f32, {1, 30000, 9}).in(Tensor::scalar<int64_t>(1)).out(DType::f32, {1, 30000, 9}));
+  for (const char* op : {"RandomNormalLike", "RandomUniformLike"})
+    for (const DType type : {DType::f32, DType::f64}) list.push_back(Form(op, "").in(type, {8, 1000}).out(type, {8, 1000}));
+  list.push_back(Form("AffineGrid", "").in(DType::f16, {2, 3, 4}).in(axes({2, 1, 8, 9, 10})).out(DType::f16, {2, 8, 9, 10, 3}));
   // What is found is counted there: an output more (ops/core/data_dependent.h).
   list.push_back(Form("NonZero", "").in(DType::f16, {60, 91, 3}).out(DType::i64, {3, 16380}).count());
   list.push_back(Form("Compress", "").in(DType::f32, {9000}).in(DType::boolean, {9000}).out(DType::f32, {9000}).count());

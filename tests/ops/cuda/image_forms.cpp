@@ -57,6 +57,22 @@ std::vector<Form> image_forms() {
        {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"group", int64_t{4}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
        {{"strides", Ints{2, 2}}, {"pads", around}});
+  // Phase by phase; windows that are runs of memory.
+  conv("ConvTranspose", DType::f16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2}}, {"pads", around}});
+  conv("Conv", DType::f32, {1, 1, 8000}, {258, 1, 400}, {1, 258, 48}, Layout::plain, {{"strides", Ints{160}}});
+  list.push_back(Form("Col2Im", "", {{"strides", Ints{2, 2}}})
+                     .in(DType::f16, {1, 2 * 16, 12})
+                     .in(Tensor::of<int64_t>({2}, {8, 10}))
+                     .in(Tensor::of<int64_t>({2}, {4, 4}))
+                     .out(DType::f16, {1, 2, 8, 10}));
+  // An image whose zero point the run computes.
+  list.push_back(Form("ConvInteger", "", {{"pads", around}})
+                     .in(DType::u8, {1, 64, 28, 28})
+                     .in(Tensor::zeros(DType::i8, {64, 64, 3, 3}))
+                     .in(DType::u8, {})
+                     .in(Tensor::zeros(DType::i8, {1}))
+                     .out(DType::i32, {1, 64, 28, 28}));
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
     const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(zero_point).cast(type);

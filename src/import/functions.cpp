@@ -341,10 +341,11 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
     if (stays(call)) return {};
     const auto version = imports.find(call.domain());
     const auto* schema = version == imports.end() ? nullptr : find_schema(call.op_type(), version->second, call.domain());
-    if (!schema) {
-      unsupported.push_back(call);
+    const auto leave = [&]() -> std::optional<Nodes> {
+      if (!may_stay(call)) unsupported.push_back(call);
       return {};
-    }
+    };
+    if (!schema) return leave();
     onnx::NodeProto full = call;  // with the schema's default attributes, which bodies refer to
     add_defaults(full, *schema);
     onnx::FunctionProto function;
@@ -356,10 +357,8 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
       for (const auto& in : call.input()) inputs.push_back(type_of_value.contains(in) ? type_of_value[in] : onnx::TypeProto());
       const onnx::FunctionBodyBuildContextImpl context(full, inputs);
       if (!schema->HasContextDependentFunction() || (!schema->BuildContextDependentFunction(context, function, version->second) &&
-                                                     !schema->BuildContextDependentFunction(context, function))) {
-        unsupported.push_back(call);
-        return {};
-      }
+                                                     !schema->BuildContextDependentFunction(context, function)))
+        return leave();
     }
     changed = true;
     Nodes body = Expansion(full, function, names).run();

@@ -111,7 +111,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   if (upgrades) infer_shapes(model, lenient);
   upgrade(model);
   if (!typed) infer_shapes(model, lenient);
-  if (options.supported && replace_microsoft_calls(model)) infer_shapes(model, lenient);
+  if (options.supported && replace_microsoft_calls(model, options)) infer_shapes(model, lenient);
   constexpr int rounds = 16;  // function bodies call functions; ONNX's own are three deep at most
   // A length that one round makes known decides a split in the next.
   for (int i = 0; i < rounds && resolve_sequences(model); ++i) infer_shapes(model, lenient);

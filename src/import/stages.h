@@ -112,10 +112,13 @@ onnx::OpSchema microsoft_schema(const MicrosoftOperator& row);
 
 // --- microsoft/rules.cpp ---------------------------------------------------------------------------------------------
 /// Replaces the calls of operators of com.microsoft that ONNX's operators can say by these. Reads inferred types; returns whether
-/// there were any. Throws Error (unsupported) naming the attribute or the input that a rule does not take.
-bool replace_microsoft_calls(Loaded& model);
-/// Whether replace_microsoft_calls() replaces the node.
+/// there were any. Some of them stay where `options.supported` has them. Throws Error (unsupported) naming the attribute or the input that
+/// a rule does not take.
+bool replace_microsoft_calls(Loaded& model, const ImportOptions& options);
+/// Whether replace_microsoft_calls() can replace the node.
 bool is_microsoft_call(const onnx::NodeProto& n);
+/// Whether it leaves calls that its rule does not take, which run where the operator does: not an error of the import.
+bool may_stay(const onnx::NodeProto& n);
 
 // --- guards.cpp ------------------------------------------------------------------------------------------------------
 /// ONNX's operators, guarded where shape inference of an odd model would crash or fill all memory.

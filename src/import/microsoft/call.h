@@ -78,6 +78,9 @@ struct Rule {
   const char* op;
   void (*apply)(Call&);
   const char* domain = "com.microsoft";
+  /// A rule that holds only where the operator does not run as it is: what it takes of its calls. Others stay, which a machine without a
+  /// kernel says or runs on the processor. Null: every machine's rule.
+  bool (*takes)(const Call&) = nullptr;
 };
 
 // attention.cpp
@@ -111,6 +114,15 @@ void channels_last(Call& c);
 void nhwc_max_pool(Call& c);
 void nhwc_conv(Call& c);
 void gemm_fast_gelu(Call& c);
+void fused_gemm(Call& c);
+bool takes_fused_gemm(const Call& c);
+// where_unsupported.cpp
+void matmul_integer_to_float(Call& c);
+bool takes_matmul_integer_to_float(const Call& c);
+void dynamic_quantize_matmul(Call& c);
+bool takes_dynamic_quantize_matmul(const Call& c);
+void rotary_embedding(Call& c);
+bool takes_rotary_embedding(const Call& c);
 // plain.cpp
 void same_spelling(Call& c);
 void expand_dims(Call& c);

@@ -23,13 +23,17 @@ std::vector<float> floats(const Call& c, const char* name) {
 void become_activation(Call& c, const Name& x) {
   const std::string name = c.text("activation", "");
   const std::vector<float> p = floats(c, "activation_params");
-  const auto parameter = [&](size_t i, float otherwise) { return i < p.size() ? p[i] : otherwise; };
+  const auto parameter = [&](size_t i, float otherwise) {
+    return i < p.size() ? p[i] : c.number(i == 0 ? "activation_alpha" : "activation_beta", otherwise);
+  };
   if (name == "LeakyRelu") return c.become(name, {x}, {MakeAttribute("alpha", parameter(0, 0.01f))});
   if (name == "HardSigmoid")
     return c.become(name, {x}, {MakeAttribute("alpha", parameter(0, 0.2f)), MakeAttribute("beta", parameter(1, 0.5f))});
   if (name == "Clip" && p.size() == 2)
     return c.become(name, {x, c.score_scalar(static_cast<double>(p[0])), c.score_scalar(static_cast<double>(p[1]))});
-  if (name == "Relu" || name == "Tanh" || name == "Sigmoid" || name == "HardSwish" || name == "Gelu") return c.become(name, {x});
+  if (name == "Elu" || name == "ThresholdedRelu") return c.become(name, {x}, {MakeAttribute("alpha", parameter(0, 1.0f))});
+  for (const char* plain : {"Relu", "Tanh", "Sigmoid", "HardSwish", "Gelu", "Softplus", "Softsign"})
+    if (name == plain) return c.become(name, {x});
   c.refuse("activation is '{}' with {} parameters", name, p.size());
 }
 
@@ -62,6 +66,21 @@ void fused_conv(Call& c) {
   if (c.has(3)) y = c.before("Add", {y, c.input(3)});
   if (c.text("activation", "").empty()) return c.become("Identity", {y});
   become_activation(c, y);
+}
+
+bool takes_fused_gemm(const Call& c) {
+  constexpr std::string_view known[] = {"",         "Relu",      "Tanh", "Sigmoid",         "Softplus",
+                                        "Softsign", "LeakyRelu", "Elu",  "ThresholdedRelu", "HardSigmoid"};
+  return std::ranges::find(known, c.text("activation", "")) != std::end(known);
+}
+
+// A, B, C?: activation(alpha * A' B' + beta * C)
+void fused_gemm(Call& c) {
+  const auto attributes = attributes_without(c, {"activation", "activation_alpha", "activation_beta", "activation_gamma"});
+  std::vector<Name> inputs{c.input(0), c.input(1)};
+  if (c.has(2)) inputs.push_back(c.input(2));
+  if (c.text("activation", "").empty()) return c.become("Gemm", inputs, attributes);
+  become_activation(c, c.before("Gemm", inputs, attributes));
 }
 
 // alpha * A' B'. transBatchA: A' has A's first axis before its last one; then transA swaps the last two.

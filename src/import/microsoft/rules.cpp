@@ -74,6 +74,7 @@ void Call::give(int output, const std::string& value) {
 
 namespace {
 
+constexpr const char* contributed = "com.microsoft";
 constexpr Rule rules[] = {
     {"Affine", affine, ""},
     {"Attention", attention},
@@ -86,10 +87,12 @@ constexpr Rule rules[] = {
     {"ConvTransposeWithDynamicPads", conv_transpose_with_dynamic_pads},
     {"Crop", crop, ""},
     {"DecoderMaskedMultiHeadAttention", decoder_masked_multi_head_attention},
+    {"DynamicQuantizeMatMul", dynamic_quantize_matmul, contributed, takes_dynamic_quantize_matmul},
     {"DynamicSlice", dynamic_slice, ""},
     {"EmbedLayerNormalization", embed_layer_normalization},
     {"ExpandDims", expand_dims},
     {"FusedConv", fused_conv},
+    {"FusedGemm", fused_gemm, contributed, takes_fused_gemm},
     {"FusedMatMul", fused_matmul},
     {"GatedAdd", gated_add},
     {"GatedRMSNorm", gated_rms_norm},
@@ -104,6 +107,7 @@ constexpr Rule rules[] = {
     {"MRotaryEmbedding", multimodal_rotary_embedding},
     {"MatMulBnb4", matmul_bnb4},
     {"MatMulInteger16", matmul_integer16},
+    {"MatMulIntegerToFloat", matmul_integer_to_float, contributed, takes_matmul_integer_to_float},
     {"MatMulNBits", matmul_n_bits},
     {"MultiHeadAttention", multi_head_attention},
     {"NhwcConv", nhwc_conv},
@@ -117,6 +121,7 @@ constexpr Rule rules[] = {
     {"QLinearConv", channels_last},
     {"QLinearGlobalAveragePool", channels_last},
     {"Range", same_spelling},
+    {"RotaryEmbedding", rotary_embedding, contributed, takes_rotary_embedding},
     {"SampleOp", echo},
     {"Scale", scale, ""},
     {"ScaledSiLU", scaled_silu},
@@ -142,11 +147,20 @@ const Rule* rule_of(const std::string& domain, const std::string& op) {
 
 bool is_microsoft_call(const onnx::NodeProto& n) { return microsoft::rule_of(n.domain(), n.op_type()) != nullptr; }
 
-bool replace_microsoft_calls(Loaded& model) {
+bool may_stay(const onnx::NodeProto& n) {
+  const auto* rule = microsoft::rule_of(n.domain(), n.op_type());
+  return rule && rule->takes;
+}
+
+bool replace_microsoft_calls(Loaded& model, const ImportOptions& options) {
   auto& proto = model.proto;
+  const auto is_meant = [&](const onnx::NodeProto& n) {
+    const auto* rule = microsoft::rule_of(n.domain(), n.op_type());
+    return rule && !(rule->takes && options.supported && options.supported(n.domain(), n.op_type()));
+  };
   bool any = false;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
-    for (const auto& n : g.node()) any = any || is_microsoft_call(n);
+    for (const auto& n : g.node()) any = any || is_meant(n);
   });
   if (!any) return false;
   std::map<std::string, const onnx::TensorProto*> constants;
@@ -167,11 +181,11 @@ bool replace_microsoft_calls(Loaded& model) {
   };
   const microsoft::Keep keep = [&](Tensor t) { return keep_tensor(std::move(t), model); };
   rewrite_nodes(
-      *proto.mutable_graph(), [](const std::string&) { return nullptr; }, is_microsoft_call,
+      *proto.mutable_graph(), [](const std::string&) { return nullptr; }, is_meant,
       [&](onnx::NodeProto n, const TypeOf& type_of) {
         const auto* rule = microsoft::rule_of(n.domain(), n.op_type());
         microsoft::Call call(std::move(n), type_of, names, constant_of, keep);
-        rule->apply(call);
+        if (!rule->takes || rule->takes(call)) rule->apply(call);
         return std::move(call).nodes();
       });
   return true;

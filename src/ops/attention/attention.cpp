@@ -226,7 +226,8 @@ std::span<const OpRow> attention_ops() {
       {{"Attention", onnx_domain, infer_attention, run_attention}, {.contracts = true}},
       {{"RotaryEmbedding", onnx_domain, infer_rotary, run_rotary},
        {.shape = OutShape::input, .flops = {.of_input = 3}, .expands_on_gpu = true}},
-      {{"RotaryEmbedding", microsoft_domain, infer_rotary, run_rotary}, {.shape = OutShape::input, .flops = {.of_input = 3}}},
+      {{"RotaryEmbedding", microsoft_domain, infer_rotary, run_rotary},
+       {.shape = OutShape::input, .flops = {.of_input = 3}, .expands_on_gpu = true}},
   };
   return table;
 }

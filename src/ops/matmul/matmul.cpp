@@ -186,11 +186,12 @@ std::span<const OpRow> matmul_ops() {
       {{"MatMulInteger", onnx_domain, infer_matmul_integer, run_matmul_integer},
        {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"FusedMatMul", microsoft_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
-      {{"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm}, {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm},
+       {.flops = {.count = matmul_flops}, .contracts = true, .expands_on_gpu = true}},
       {{"MatMulIntegerToFloat", microsoft_domain, infer_integer_to_float, run_integer_to_float},
-       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true, .expands_on_gpu = true}},
       {{"DynamicQuantizeMatMul", microsoft_domain, infer_dynamic_matmul, run_dynamic_matmul},
-       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .autocast = Autocast::no_form, .contracts = true, .expands_on_gpu = true}},
   };
   return table;
 }

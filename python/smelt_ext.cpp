@@ -323,6 +323,7 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("tactics", &Options::tactics)
       .def_rw("optimize", &Options::optimize)
       .def_rw("skip", &Options::skip)
+      .def_rw("take_apart", &Options::take_apart)
       .def_rw("precision", &Options::precision)
       .def_rw("keep_fp32", &Options::keep_fp32)
       .def_rw("shapes", &Options::shapes)

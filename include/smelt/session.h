@@ -54,6 +54,7 @@ struct Options {
   std::string tactics;               // "+onednn,-reference": allows or refuses by name, in order; "" allows all
   bool optimize = true;              // false: runs the graph as imported, operator by operator, in ONNX's layouts
   std::vector<std::string> skip;     // rewrites to leave out, by name
+  bool take_apart = true;            // false: Loops of known turns and Einsums stay whole on a GPU, as on the processor
   std::string precision;             // "", "fp16", "bf16", "tf32": convert an fp32 model
   std::vector<std::string> keep_fp32;             // patterns (* and ?) of node names or scopes that stay fp32
   std::map<std::string, Shape> shapes;            // fix symbolic dimensions of inputs at build time, by input name

@@ -28,6 +28,7 @@ class BuildOptions(TypedDict, total=False):
     tactics: str                               # "+onednn,-reference": allow or refuse by name
     optimize: bool                             # False: run the model as it stands
     skip: Sequence[str]                        # rewrites to leave out
+    take_apart: bool                           # False: Loops of known turns and Einsums stay whole on a GPU
     precision: str                             # "fp16", "bf16", "tf32": convert an fp32 model
     keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 in a conversion
     shapes: Shapes | Sequence[Shapes]          # {"x": (1, 3, 224, 224)}: fix symbolic extents; with (min, opt, max) in place of

@@ -70,6 +70,8 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
          "x:1x3x48x64:320:640; several profiles between semicolons")
       ->type_name("SPEC");
   app.add_option("--skip", m.options.skip, "Rewrites to leave out")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
+  app.add_flag("!--no-take-apart", m.options.take_apart,
+               "On a GPU, Loops of known turns stay loops and Einsums one operator, as on the processor");
 }
 
 void add_build_options(CLI::App& app, ModelArguments& m) {

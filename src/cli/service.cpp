@@ -51,6 +51,7 @@ std::vector<std::string> command_of(const char* verb, const ModelArguments& m, c
   for (size_t i = 1; i < paths.size(); ++i) add("--also", paths[i]);
   if (paths.front() == m.path) add("--shapes", m.shapes_text);
   add("--skip", fmt::format("{}", fmt::join(o.skip, ",")));
+  if (!o.take_apart) words.push_back("--no-take-apart");
   add("--precision", o.precision);
   add("--keep-fp32", m.keep_text);
   add("--tactics", o.tactics);

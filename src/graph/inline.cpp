@@ -20,8 +20,9 @@ std::optional<SymShape> numbers_of(const std::optional<SymShape>& shape) {
 /// Copies of a body's values and nodes in the graph around it.
 class Inliner {
  public:
-  Inliner(Graph& g, const Graph& body)
-      : g_(g), body_(body), values_(body.value_count(), ValueId::none), sources_(body.sources().size(), -1) {}
+  /// `shapes`: what the body says of its values' shapes holds.
+  Inliner(Graph& g, const Graph& body, bool shapes = true)
+      : g_(g), body_(body), shapes_(shapes), values_(body.value_count(), ValueId::none), sources_(body.sources().size(), -1) {}
 
   void is(ValueId inner, ValueId outer) { at(inner) = outer; }
   bool is_mapped(ValueId inner) const { return values_[static_cast<size_t>(index(inner))] != ValueId::none; }
@@ -31,13 +32,24 @@ class Inliner {
     ValueId& outer = at(inner);
     if (outer != ValueId::none) return outer;
     const Value& v = body_.value(inner);
-    outer = v.is_constant() ? g_.add_constant(v.name, v.constant) : g_.add_value(v.name, v.type, numbers_of(v.shape));
+    outer = v.is_constant() ? g_.add_constant(v.name, v.constant)
+                            : g_.add_value(v.name, v.type, shapes_ ? numbers_of(v.shape) : std::nullopt);
     return outer;
   }
 
-  /// `order`: that of the node which it stands for, with others.
-  void add(const Node& inner, int64_t order) {
+  /// Forgets what values are, but for constants, whose copies all share.
+  void begin() {
+    for (size_t i = 0; i < values_.size(); ++i)
+      if (!body_.value(static_cast<ValueId>(i)).is_constant()) values_[i] = ValueId::none;
+  }
+
+  /// `order`: that of the node which it stands for, with others. `turn`: goes behind its name.
+  void add(const Node& inner, int64_t order, const std::string& turn = "") {
     Node node = inner;
+    if (!node.name.empty()) node.name += turn;
+    for (auto& [key, attribute] : node.attrs)  // bodies are changed where they are
+      if (auto* graph = std::get_if<GraphPtr>(&attribute); graph && *graph && !turn.empty())
+        *graph = std::make_shared<Graph>(clone(**graph));
     for (auto* list : {&node.inputs, &node.outputs})
       for (ValueId& v : *list) v = value(v);
     for (int32_t& s : node.sources) s = source(s);
@@ -59,6 +71,7 @@ class Inliner {
 
   Graph& g_;
   const Graph& body_;
+  bool shapes_;
   std::vector<ValueId> values_;
   std::vector<int32_t> sources_;
 };
@@ -118,6 +131,65 @@ void inline_branch(Graph& g, NodeId n, bool taken) {
     copy.sources = call.sources;
     copy.order = call.order;
     g.add_node(std::move(copy));
+  }
+}
+
+namespace {
+
+/// A number in the shape of one element that the body declares for its input: exporters write [1] too.
+Tensor one_element(const Graph& body, size_t input, const Tensor& scalar) {
+  const auto& s = body.value(body.inputs()[input]).shape;
+  return s && s->size() == 1 ? scalar.reshaped({1}) : scalar;
+}
+
+/// Adds a node that stands for the loop, as others do.
+void add_beside(Graph& g, const Node& call, std::string op, std::map<std::string, Attribute> attrs, std::vector<ValueId> inputs,
+                ValueId output) {
+  Node node{.op = std::move(op), .name = call.name, .opset = call.opset, .inputs = std::move(inputs), .outputs = {output}};
+  node.attrs = std::move(attrs);
+  node.sources = call.sources;
+  node.order = call.order;
+  g.add_node(std::move(node));
+}
+
+}  // namespace
+
+void inline_turns(Graph& g, NodeId n, int64_t turns) {
+  const Node call = g.node(n);
+  const GraphPtr body = call.get_graph("body");
+  const size_t states = call.inputs.size() - 2 - static_cast<size_t>(call.get_int("captured", 0));
+  const std::vector<ValueId>&inner_in = body->inputs(), &inner_out = body->outputs();
+  g.remove_node(n);
+  const ValueId go = g.add_constant(call.name + "/go", one_element(*body, 1, Tensor::scalar(true)));
+  const ValueId first_axis = g.add_constant(call.name + "/axis", Tensor::of<int64_t>({1}, {0}));
+  std::vector<ValueId> now(call.inputs.begin() + 2, call.inputs.begin() + 2 + static_cast<std::ptrdiff_t>(states));
+  std::vector<std::vector<ValueId>> parts(call.outputs.size() - states);
+  Inliner inliner(g, *body, false);  // a state may have another shape in each turn
+  const std::vector<NodeId> order = body->topological();
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    inliner.begin();
+    const std::string suffix = fmt::format("/{}", turn);
+    inliner.is(inner_in[0], g.add_constant(call.name + suffix, one_element(*body, 0, Tensor::scalar(turn))));
+    inliner.is(inner_in[1], go);
+    for (size_t s = 0; s < states; ++s) inliner.is(inner_in[2 + s], now[s]);
+    for (size_t i = 2 + states; i < inner_in.size(); ++i) inliner.is(inner_in[i], call.inputs[i]);
+    for (NodeId id : order) inliner.add(body->node(id), call.order, suffix);
+    for (size_t s = 0; s < states; ++s) now[s] = inliner.value(inner_out[1 + s]);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      if (call.outputs[states + k] == ValueId::none) continue;
+      const ValueId part = inliner.value(inner_out[1 + states + k]);
+      const ValueId row = g.add_value(g.value(part).name, g.value(part).type, std::nullopt);
+      add_beside(g, call, "Unsqueeze", {}, {part, first_axis}, row);
+      parts[k].push_back(row);
+    }
+  }
+  for (size_t o = 0; o < call.outputs.size(); ++o) {
+    const ValueId outer = call.outputs[o];
+    if (outer == ValueId::none) continue;
+    if (o < states)
+      add_beside(g, call, "Identity", {}, {now[o]}, outer);
+    else
+      add_beside(g, call, "Concat", {{"axis", int64_t{0}}}, std::move(parts[o - states]), outer);
   }
 }
 

@@ -40,6 +40,7 @@ fuse::Options fuse_options(const Options& options) {
   if (!on_gpu(options)) skip.insert(skip.end(), {"quantized_concat_conv", "blocked_conv"});
   return {.skip = std::move(skip),
           .int8_by_constants = on_gpu(options),
+          .taken_apart = on_gpu(options) && options.take_apart,
           .blocks_in_parts = on_gpu(options),
           .bare_f64_conv = !on_gpu(options),
           .causal_apart = on_gpu(options),

@@ -113,6 +113,22 @@ def test_kernels_are_embedded_for_a_gpu_and_fixed_shapes(command, small_model, t
     assert not plan.exists()
 
 
+def test_loops_and_einsums_stay_whole_where_that_is_asked_for(command, tmp_path):
+    model, plan = tmp_path / "model.onnx", tmp_path / "plan.onnx"
+    onnx.save(onnx.parser.parse_model('''<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2, 5, 4] q, float[2, 4, 3, 6] f) => (float[2, 5, 3, 6] y)
+        { y = Einsum <equation = "bqc,bchw->bqhw"> (q, f) }'''), model)
+
+    def operators(*options):
+        command("optimize", model, "-o", plan, "--arch", "sm_87", "--no-cache", *options)
+        return [node.op_type for node in onnx.load(plan).graph.node]
+
+    assert "Einsum" not in operators()
+    assert operators("--no-take-apart") == ["Einsum"]
+    smelt.optimize(model, plan, arch="sm_87", use_cache=False, take_apart=False)
+    assert [node.op_type for node in onnx.load(plan).graph.node] == ["Einsum"]
+
+
 def test_a_tensor_on_a_gpu_is_refused_by_a_session_on_the_processor(small_model):
     with pytest.raises(smelt.UsageError, match="input 'x' lies on a GPU, expected the host's memory\nBuild with device='gpu'"):
         smelt.Session(small_model).run(None, {"x": OnDevice(0)})

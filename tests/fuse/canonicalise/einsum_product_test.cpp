@@ -54,6 +54,50 @@ TEST(EinsumProduct, needs_summed_extents_that_are_proven_equal) {
   EXPECT_EQ(Equation("ij,jk->ik", {2, Dim("n")}, {Dim("m"), 4}, {2, 4}).why(), "unknown_shape by y");
 }
 
+TEST(EinsumGroups, are_a_product_of_what_their_letters_merge_to) {
+  struct Case {
+    std::string equation;
+    SymShape a, b, y;
+  };
+  const std::vector<Case> cases = {
+      {"bqc,bchw->bqhw", {2, 5, 4}, {2, 4, 3, 6}, {2, 5, 3, 6}},      // masks of queries
+      {"bchw,bkc->bkhw", {2, 4, 3, 6}, {2, 5, 4}, {2, 5, 3, 6}},      // similarities with texts
+      {"bhwc,hkc->bhwk", {2, 3, 5, 4}, {3, 6, 4}, {2, 3, 5, 6}},      // relative positions
+      {"abc,cde->abde", {2, 3, 4}, {4, 5, 6}, {2, 3, 5, 6}},          // heads that are projected
+      {"abcd,cde->abe", {2, 3, 4, 5}, {4, 5, 6}, {2, 3, 6}},          // and brought back together
+      {"nkctv,kvw->nctw", {2, 3, 4, 5, 6}, {3, 6, 7}, {2, 4, 5, 7}},  // graphs over time
+      {"ij,j->i", {3, 4}, {4}, {3}},                                  // a vector
+      {"j,jk->k", {4}, {4, 3}, {3}},
+      {"...qc,...kc->...qk", {2, 3, 5, 4}, {2, 3, 6, 4}, {2, 3, 5, 6}},  // whatever lies around
+      {"...c,cd->...d", {2, 3, 4}, {4, 5}, {2, 3, 5}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.equation);
+    Equation b(c.equation, c.a, c.b, c.y);
+    const Graph before = clone(b.g);
+    apply_match(b.g, einsum_groups(b.g, b["y"]));
+    EXPECT_EQ(count(b.g, "Einsum"), 0u);
+    EXPECT_EQ(count(b.g, "MatMul"), 1u);
+    expect_same_outputs(before, b.g);
+  }
+}
+
+TEST(EinsumGroups, of_extents_that_are_not_known) {
+  const auto why = [](const std::string& equation, SymShape a, SymShape b, SymShape y) {
+    const Equation e(equation, std::move(a), std::move(b), std::move(y));
+    return verdict(e, einsum_groups, "y");
+  };
+  const Dim n("n"), m("m");
+  EXPECT_EQ(why("bqc,bchw->bqhw", {n, m, 4}, {n, 4, 3, 6}, {n, m, 3, 6}), "matched");
+  EXPECT_EQ(why("bqc,bchw->bqhw", {n, 5, 4}, {n, 4, m, 6}, {n, 5, m, 6}), "matched");
+  EXPECT_EQ(why("bqc,bchw->bqhw", {n, 5, 4}, {n, 4, m, Dim("l")}, {n, 5, m, Dim("l")}), "unknown_shape by y");
+  EXPECT_EQ(why("bqc,bchw->bqhw", {n, 5, 4}, {m, 4, 3, 6}, {n, 5, 3, 6}), "unknown_shape by y");
+  EXPECT_EQ(why("i,j->ij", {3}, {4}, {3, 4}), "not here");                  // nothing is summed
+  EXPECT_EQ(why("bij,bij->b", {2, 3, 4}, {2, 3, 4}, {2}), "not here");      // rows and columns are none
+  EXPECT_EQ(why("ijl,jk->ik", {2, 3, 5}, {3, 4}, {2, 4}), "not here");      // one is summed alone
+  EXPECT_EQ(why("bii,bij->bj", {2, 3, 3}, {2, 3, 4}, {2, 4}), "not here");  // a diagonal
+}
+
 ValueId swapped(Builder& b, const std::string& n, ValueId x, SymShape s) {
   return b.node(n, "Transpose", {x}, std::move(s), DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
 }

@@ -46,6 +46,15 @@ TEST(DynamicProduct, takes_in_its_scale_and_what_follows) {
   }
 }
 
+/// Where kernels of matrices want what they multiply constant, convolutions are taken in alone: theirs take a computed zero point.
+TEST(DynamicProduct, of_convolutions_alone) {
+  for (const bool conv : {true, false}) {
+    Dynamic b(conv);
+    b.output(b.scaled);
+    EXPECT_EQ(verdict(b, dynamic_convolution, "product"), conv ? "matched" : "not_constant by product");
+  }
+}
+
 TEST(DynamicProduct, stays_apart_when_its_sums_have_another_reader) {
   Dynamic b(true);
   b.output(b.scaled);
@@ -69,7 +78,7 @@ TEST(DynamicProduct, stays_apart_when_the_weights_are_computed) {
 }
 
 TEST(DynamicProduct, stays_apart_where_kernels_want_constants) {
-  Dynamic b(true);
+  Dynamic b(false);
   b.output(b.scaled);
   const Ledger ledger = run(b.g, {.int8_by_constants = true});
   EXPECT_EQ(rejection(ledger, "dynamic_product"), "not_constant");

@@ -2,7 +2,7 @@
 // After    ai.smelt.QLinearConv(x, w) or QLinearMatMul with scales of 1 and the program in0 · s, whose zero point of x is computed
 // Unless   the sums have another reader, are cast to another type than f32, or s is not one number, or one for each column
 //          w or its zero point is computed; the convolution works out its own padding, or is not along one or two axes
-//          a kernel wants what it multiplies constant (a GPU's)
+//          it is a product of matrices, and a kernel wants what it multiplies constant (a GPU's)
 #include <array>
 
 #include "fuse/match/channels.h"
@@ -73,9 +73,8 @@ Outcome dynamic_product(const Graph& g, NodeId n) {
                }};
 }
 
-Outcome dynamic_product_nowhere(const Graph& g, NodeId n) {
-  const Node& node = g.node(n);
-  if (!node.is("ConvInteger") && !node.is("MatMulInteger")) return NotHere{};
+Outcome dynamic_convolution(const Graph& g, NodeId n) {
+  if (!g.node(n).is("MatMulInteger")) return dynamic_product(g, n);
   return refuse(Reason::not_constant, n, "the zero point of {} is computed", describe(g, n));
 }
 

@@ -21,12 +21,12 @@ BY_COMPUTED_WEIGHTS = {
 }
 # On a GPU these have no kernel, of any type or where an input has one of these: an error there, or steps on the host.
 ON_HOST = {
-    **dict.fromkeys(("Det", "LpPool", "MaxRoiPool", "MaxUnpool"), None),
-    **dict.fromkeys(("Bernoulli", "Multinomial"), None),  # a generator's numbers, in its order
+    **dict.fromkeys(("Det", "MaxRoiPool"), None),
+    "Multinomial": None,  # with a seed: a generator's numbers, in its order
     "Range": None,  # by constants: what sizes may follow from
     **{op: {"f64"} for op in ("BatchNormalization", "DeformConv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "RNN",
                               "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")},
-    "MatMulInteger": {"i8"},  # beside unsigned ones
+    "MatMulInteger": {"i8"},  # by a right operand that is computed
     "Upsample": {"bool"},
 }
 # ONNX Runtime's, whose weights in blocks are constants.

@@ -123,6 +123,19 @@ void dynamic_quantize_matmul(Call& c);
 bool takes_dynamic_quantize_matmul(const Call& c);
 void rotary_embedding(Call& c);
 bool takes_rotary_embedding(const Call& c);
+// without_kernel.cpp
+void lp_pool(Call& c);
+bool takes_lp_pool(const Call& c);
+void global_lp_pool(Call& c);
+bool takes_global_lp_pool(const Call& c);
+void max_unpool(Call& c);
+bool takes_max_unpool(const Call& c);
+void multinomial(Call& c);
+bool takes_multinomial(const Call& c);
+void bernoulli(Call& c);
+bool takes_bernoulli(const Call& c);
+void matmul_integer(Call& c);
+bool takes_matmul_integer(const Call& c);
 // plain.cpp
 void same_spelling(Call& c);
 void expand_dims(Call& c);

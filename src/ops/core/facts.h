@@ -97,7 +97,7 @@ struct Facts {
   Autocast autocast = Autocast::lower;
   bool contracts = false;       // sums of products: takes longer than reading its inputs
   bool reads_part = false;      // of input 0 only what output 0 holds
-  bool expands_on_gpu = false;  // a GPU runs its ONNX function's body
+  bool expands_on_gpu = false;  // a GPU runs its ONNX function's body, or what a rule of the import makes of it
   bool data_dependent = false;  // the outputs' extents depend on elements
   /// The largest that data-dependent outputs can be, where a GPU's kernel finds them (ops/core/data_dependent.h).
   std::vector<AtMost> (*at_most)(const Node& node, std::span<const TensorDesc> inputs) = nullptr;

@@ -184,7 +184,7 @@ std::span<const OpRow> matmul_ops() {
       {{"MatMul", onnx_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"Gemm", onnx_domain, infer_gemm, run_gemm}, {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"MatMulInteger", onnx_domain, infer_matmul_integer, run_matmul_integer},
-       {.flops = {.count = matmul_flops}, .contracts = true}},
+       {.flops = {.count = matmul_flops}, .contracts = true, .expands_on_gpu = true}},
       {{"FusedMatMul", microsoft_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
       {{"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm},
        {.flops = {.count = matmul_flops}, .contracts = true, .expands_on_gpu = true}},

@@ -260,11 +260,11 @@ std::span<const OpRow> pool_ops() {
   static constexpr OpRow table[] = {
       {{"MaxPool", onnx_domain, infer_pool, run_max_pool}, {.flops = {.count = pool_flops}}},
       {{"AveragePool", onnx_domain, infer_pool, run_average_pool}, {.flops = {.count = pool_flops}}},
-      {{"LpPool", onnx_domain, infer_pool, run_lp_pool}, {.flops = {.count = pool_flops}}},
+      {{"LpPool", onnx_domain, infer_pool, run_lp_pool}, {.flops = {.count = pool_flops}, .expands_on_gpu = true}},
       {{"GlobalAveragePool", onnx_domain, infer_global, run_global_average}, {.flops = {.of_input = 1}}},
       {{"GlobalMaxPool", onnx_domain, infer_global, run_global_max}, {.flops = {.of_input = 1}}},
-      {{"GlobalLpPool", onnx_domain, infer_global, run_global_lp}, {.flops = {.of_input = 1}}},
-      {{"MaxUnpool", onnx_domain, infer_unpool, run_unpool}},
+      {{"GlobalLpPool", onnx_domain, infer_global, run_global_lp}, {.flops = {.of_input = 1}, .expands_on_gpu = true}},
+      {{"MaxUnpool", onnx_domain, infer_unpool, run_unpool}, {.expands_on_gpu = true}},
   };
   return table;
 }

@@ -122,8 +122,10 @@ std::span<const OpRow> random_ops() {
       {{"RandomUniform", onnx_domain, infer_random, run_uniform, false}, {.autocast = Autocast::fp32}},
       {{"RandomUniformLike", onnx_domain, infer_like, run_uniform, false},
        {.shape = OutShape::input, .autocast = Autocast::fp32}},
-      {{"Bernoulli", onnx_domain, infer_like, run_bernoulli, false}, {.shape = OutShape::input, .autocast = Autocast::fp32}},
-      {{"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false}, {.autocast = Autocast::fp32}},
+      {{"Bernoulli", onnx_domain, infer_like, run_bernoulli, false},
+       {.shape = OutShape::input, .autocast = Autocast::fp32, .expands_on_gpu = true}},
+      {{"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false},
+       {.autocast = Autocast::fp32, .expands_on_gpu = true}},
       {{"Dropout", onnx_domain, infer_dropout, run_dropout, false},
        elementwise({Fn::select, write_dropout}, {.shape = OutShape::input_all, .operands = 1, .flops = no_flops})},
   };

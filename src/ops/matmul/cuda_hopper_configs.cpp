@@ -77,6 +77,9 @@ std::vector<TileShape> every_tile() {
   for (const int64_t n : {128, 112, 96}) all.push_back({128, n, 2, 1, false, true});
   for (const int64_t n : {192, 176, 160, 144}) all.push_back({128, n, 2, 1, false, true, 240});
   for (const int64_t n : {256, 192}) all.push_back({64, n, 2, 1, false, true});
+  // Three or four warps to a quarter of a multiprocessor, where ends take longer than products.
+  all.push_back({64, 128, 3, 1, false, true});
+  all.push_back({64, 128, 2, 2, false, true});
   for (const int64_t m : {8, 16, 24, 32, 40, 48, 56, 64})
     for (const int64_t n : {64, 128, 256})
       if (n < 256 || m <= 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true});
@@ -219,6 +222,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
     for (const auto& [across, down] : patches) {
       s.across = across, s.down = down;
       if ((s.gated && s.patch() > 1) || (s.packed && down > 1)) continue;
+      if (s.alternate && s.blocks > 1 && s.patch() > 1) continue;  // of 96 registers a thread, some would be spilled
       // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
       if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
       // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.

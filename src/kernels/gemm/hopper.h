@@ -43,6 +43,13 @@ enum class HopperOperandKind {
   up,         // no memory: a second product's sums, 64 columns of b's behind every 64 of the first (a gate's)
 };
 
+/// Where a column's operands lie among those of a tile, where a lane has `width` neighbouring columns and reads `part` of them at a
+/// time (side_by_side): the four lanes that have columns of a row read vectors that lie side by side, and so all banks but once.
+SMELT_SHARED constexpr int lane_column_place(int column, int width, int part) {
+  const int of_block = column % (4 * width), lane = of_block / width, at = of_block % width;
+  return column - of_block + at / part * (4 * part) + lane * part + at % part;
+}
+
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M
   TensorMap b;                           // [matrices, N, K], or [matrices, K, N]; b_packed: the address, tiles of columns

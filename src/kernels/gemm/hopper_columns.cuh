@@ -21,8 +21,17 @@ template <int Buffers, bool Mapped, bool Whole, HopperOperandKind... Kind> struc
   static __device__ __forceinline__ u32 inside(u32 left) { return Whole ? ~0u : left; }
 };
 
+/// Columns lie in their order.
+struct ColumnsInOrder {
+  static __device__ __forceinline__ int place(int column) { return column; }
+};
+/// As lanes read them that have neighbouring columns.
+template <int Width, int Part> struct ColumnsOfLanes {
+  static __device__ __forceinline__ int place(int column) { return lane_column_place(column, Width, Part); }
+};
+
 /// Operands of one value a column, in the shared memory of each group.
-template <class Tile, class Staging, class Epilogue> class HopperColumns {
+template <class Tile, class Staging, class Epilogue, class Places = ColumnsInOrder> class HopperColumns {
   static constexpr int y_tile_n = Tile::tile_n / Staging::sums;
   template <int I> static __device__ constexpr int column_bytes() {
     return kind(I) == HopperOperandKind::by_column ? (y_tile_n * static_cast<int>(sizeof(Element<I>)) + 15) / 16 * 16 : 0;
@@ -54,9 +63,9 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
     row_ = row, column_ = column;
   }
   template <int... I> __device__ __forceinline__ void copy_columns(Indices<I...>) const { (copy_column<I>(), ...); }
-  /// Operand I of a column of the tile.
-  template <int I> __device__ __forceinline__ const Element<I>* at_column(u32 column) const {
-    return reinterpret_cast<const Element<I>*>(columns_ + columns_before<I>()) + column;
+  /// Operand I of the column of the tile whose place this is.
+  template <int I> __device__ __forceinline__ const Element<I>* at_place(u32 place) const {
+    return reinterpret_cast<const Element<I>*>(columns_ + columns_before<I>()) + place;
   }
 
   const Epilogue& epilogue_;
@@ -74,7 +83,7 @@ template <class Tile, class Staging, class Epilogue> class HopperColumns {
         const int column = c + threadIdx.x % 128 * together;
         const bool inside = column_ + column < n_;
         if (column < y_tile_n)
-          copy_async<together * size>(shared_address(columns_ + columns_before<I>()) + column * size,
+          copy_async<together * size>(shared_address(columns_ + columns_before<I>()) + Places::place(column) * size,
                                       epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
       }
     }

@@ -181,7 +181,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
   /// Operand I of a pair's columns, with swap of the one column of a pair's rows; of another kind nothing.
   template <int I> __device__ __forceinline__ Vector<Element<I>, 2> of_columns(u32 column) const {
     if constexpr (kind(I) == HopperOperandKind::by_column) {
-      const Element<I>* x = Columns::template at_column<I>(column);
+      const Element<I>* x = Columns::template at_place<I>(column);
       if constexpr (swap) return {*x, *x};
       else return *reinterpret_cast<const Vector<Element<I>, 2>*>(x);
     } else {

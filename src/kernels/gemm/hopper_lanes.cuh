@@ -11,14 +11,17 @@
 /// lane, so that its vectors of what lies as y does wait in shared memory, which only it reads:
 ///
 ///   held   (q, half, thread) of (width)
-template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperColumns<Tile, Staging, Epilogue> {
-  using Columns = HopperColumns<Tile, Staging, Epilogue>;
+template <class Tile, class Staging, class Epilogue>
+class HopperLanes : HopperColumns<Tile, Staging, Epilogue, ColumnsOfLanes<Epilogue::width, Epilogue::part>> {
+  using Columns = HopperColumns<Tile, Staging, Epilogue, ColumnsOfLanes<Epilogue::width, Epilogue::part>>;
   using Columns::kind, Columns::staged, Columns::epilogue_, Columns::start_, Columns::m_, Columns::n_, Columns::row_of_y,
       Columns::column_;
   using Operands = typename Epilogue::Operands;
   using Part = typename Epilogue::PartOperands;
   static constexpr int width = Epilogue::width, of_lane = Tile::columns / (4 * width), halves = 2 * Tile::rows;
-  static constexpr int part = Epilogue::part, together = 2;                  // rows that read a column's operands once
+  static constexpr int part = Epilogue::part, of_sums = Tile::rows * Tile::columns / 2 * (Tile::stages_apart ? 2 : 1);
+  // Rows that read a column's operands once: of so many sums a lane has the registers for four.
+  static constexpr int together = halves % 4 == 0 && of_sums <= 64 ? 4 : 2;
   static_assert(!Tile::swap && of_lane * 4 * width == Tile::columns);
   static constexpr int vector_bytes = width * static_cast<int>(sizeof(typename Epilogue::Result));
   static constexpr int held_bytes = staged() >= 0 ? of_lane * halves * 128 * vector_bytes : 0;     // of a group
@@ -71,7 +74,8 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
 #pragma unroll
         for (int e = 0; e < width; e += part) {
           Part columns;                                                      // (part) of (N)
-          read_columns(columns, c - column_ + e, IndicesTo<Epilogue::operands>());
+          // lane_column_place of this lane's columns.
+          read_columns(columns, q * (4 * width) + e * 4 + Tile::lane() % 4 * part, IndicesTo<Epilogue::operands>());
 #pragma unroll
           for (int k = 0; k < together; ++k) {
             Part x = columns;
@@ -105,13 +109,13 @@ template <class Tile, class Staging, class Epilogue> class HopperLanes : HopperC
     if constexpr (staged() >= 0)
       words_of(get<staged()>(o.x)) = *reinterpret_cast<const WordsOf<decltype(get<staged()>(o.x))>*>(held(q, h));
   }
-  template <int... I> __device__ __forceinline__ void read_columns(Part& x, u32 column, Indices<I...>) const {
-    (read_column<I>(x, column), ...);
+  template <int... I> __device__ __forceinline__ void read_columns(Part& x, u32 place, Indices<I...>) const {
+    (read_column<I>(x, place), ...);
   }
-  template <int I> __device__ __forceinline__ void read_column(Part& x, u32 column) const {
+  template <int I> __device__ __forceinline__ void read_column(Part& x, u32 place) const {
     if constexpr (kind(I) == HopperOperandKind::by_column) {
       using All = Vector<typename Columns::template Element<I>, part>;
-      get<I>(x) = *reinterpret_cast<const All*>(Columns::template at_column<I>(column));
+      get<I>(x) = *reinterpret_cast<const All*>(Columns::template at_place<I>(place));
     }
   }
   template <int... I> static __device__ __forceinline__ void take_part(Part& x, const Operands& o, int from, Indices<I...>) {

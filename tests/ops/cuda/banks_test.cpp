@@ -13,6 +13,7 @@
 #include "kernels/common/swizzle.h"
 #include "kernels/conv/walked.h"
 #include "kernels/gemm/exchange.h"
+#include "kernels/gemm/hopper.h"
 #include "ops/cuda/banks.h"
 #include "support/paths.h"
 
@@ -45,6 +46,29 @@ TEST(Banks, of_copies_of_pixels_meet_once) {
   expect_copies_without_conflicts<128, 16, 256>();
   expect_copies_without_conflicts<128, 8, 256>();
   expect_copies_without_conflicts<128, 4, 256>();
+}
+
+/// Operands of one value a column, where lanes have neighbouring columns: each column has a place of its own, and a quarter of a warp,
+/// two rows of four lanes, reads vectors from all banks but once, whose lanes' own columns they are.
+TEST(Banks, of_columns_that_lanes_read_meet_once) {
+  for (const int width : {1, 2, 4, 8, 16})
+    for (const int bytes : {2, 4}) {
+      const int part = width % 4 == 0 ? 4 : width, columns = 4 * width;
+      std::set<int> places;
+      for (int c = 0; c < 2 * columns; ++c) places.insert(k::lane_column_place(c, width, part));
+      EXPECT_EQ(std::ssize(places), 2 * columns);
+      EXPECT_EQ(*places.rbegin(), 2 * columns - 1) << width;
+      for (int from = 0; from < width; from += part) {
+        std::vector<uint32_t> addresses;
+        for (int lane = 0; lane < 8; ++lane) {
+          const int first = columns + lane % 4 * width + from, place = k::lane_column_place(first, width, part);
+          EXPECT_EQ(place, columns + from * 4 + lane % 4 * part) << "as the kernel has it";
+          for (int e = 1; e < part; ++e) EXPECT_EQ(k::lane_column_place(first + e, width, part), place + e);
+          addresses.push_back(static_cast<uint32_t>(place * bytes));
+        }
+        EXPECT_EQ(busiest(addresses, static_cast<uint32_t>(part * bytes)), 1) << width << " columns of a lane, " << bytes << " bytes";
+      }
+    }
 }
 
 /// Weights lie in memory as stages have them: thread t copies vector t.

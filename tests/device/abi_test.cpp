@@ -7,6 +7,7 @@
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
 #include "device/cuda/abi/places.h"
+#include "device/cuda/abi/swizzles.h"
 #include "same_function.h"
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
@@ -87,6 +88,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(tensor_map_bf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
   SAME(tensor_map_tf32, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32);
   SAME(tensor_map_no_interleave, CU_TENSOR_MAP_INTERLEAVE_NONE);
+  SAME(tensor_map_swizzle_64, CU_TENSOR_MAP_SWIZZLE_64B);
   SAME(tensor_map_swizzle_128, CU_TENSOR_MAP_SWIZZLE_128B);
   SAME(tensor_map_promote_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
   SAME(tensor_map_fill_zeros, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

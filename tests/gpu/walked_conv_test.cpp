@@ -85,6 +85,21 @@ size_t expect_equal(uint32_t problems, std::string_view tactic) {
   return expect_right(problems, [&](uint32_t seed) { return random_problem(seed, tactic); });
 }
 
+/// One of few channels, or of half a line more than whole ones, which tiles of Hopper's read in lines of 64 bytes.
+RandomProblem lines_of_64(uint32_t seed) {
+  Dice dice(seed);
+  QuantizedCase c = random_case(dice, true);
+  c.x[1] = c.w[1] = dice.one_of({16, 32, 48, 64, 64, 64, 144, 192});
+  RandomProblem p{quantized_trial(c, Layout::nhwc)};
+  set_weights(p.trial, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
+  p.trial.inputs[2] = p.trial.bound.inputs[2].constant = Tensor::scalar<int64_t>(dice.below(2) ? 0 : 5).cast(c.x_type);
+  if (dice.below(2) == 0) add_residual(p.trial, dice);
+  choose_candidate(p, dice, seed, [](const Candidate& candidate) {
+    return candidate.tactic == "hopper" && candidate.config.find("x64 ") != std::string::npos;
+  });
+  return p;
+}
+
 /// A convolution of 2 to 5 images of 8-bit integers, each with its scale and zero point, and what follows: nothing, or bias, relu and
 /// rounding.
 RandomProblem several_integers(uint32_t seed, bool apart) {
@@ -262,6 +277,11 @@ TEST(GpuWalkedConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
 TEST(GpuHopperIntegerConv, equals_the_reference_bit_for_bit_on_500_random_problems) {
   if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
   EXPECT_GE(expect_equal(500, "hopper"), 490u);
+}
+
+TEST(GpuHopperIntegerConv, of_lines_of_64_bytes_equals_the_reference_bit_for_bit_on_300_random_problems) {
+  if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
+  EXPECT_EQ(expect_right(300, lines_of_64), 300u);
 }
 
 TEST(GpuWalkedConv, of_several_images_of_their_own_scales_equals_the_reference_bit_for_bit_on_300_random_problems) {

@@ -51,7 +51,7 @@ template <class Tile, int Segments, int Axes> class LeftLines<Tile, HopperConvAr
     const u16 right = static_cast<u16>(walk_.offset[Axes - 1]), down = static_cast<u16>(walk_.offset[Axes - 2]);
     const i32 w = at_[Axes - 1], h = at_[Axes - 2];
     const SharingBlocks with = Tile::Patch::of_a();
-    const u32 to = shared + with.mine * (lines * 128);
+    const u32 to = shared + with.mine * (lines * Tile::line);
     if constexpr (Axes == 3) {
       const u16 behind = static_cast<u16>(walk_.offset[0]);
       if constexpr (Tile::across > 1)

@@ -22,6 +22,7 @@ struct HopperTileConfig {
   int registers;                         // of a multiplying thread by setmaxnreg; 0: as launched
   bool b_packed;                         // b is no map: stages as shared memory has them lie one behind the other
   HopperNorm norm = HopperNorm::none;
+  int line = 128;                        // bytes of K of a stage; or 64, of integers
 };
 
 constexpr int hopper_store_lines = 16, hopper_store_columns = 64;   // of a box of y

@@ -1,7 +1,8 @@
 // An operand of a product by Hopper's instructions as a stage of shared memory has it: 64 steps of K of a tile's rows of a, or
 // columns of b, brought by a tensor map (TMA) and read by wgmma through a matrix descriptor.
 //
-// In shared memory a line of 64 elements is 128 bytes, whose 16-byte vectors are permuted as 128-byte swizzles have it. Lines run
+// In shared memory a line of 64 elements is 128 bytes, whose 16-byte vectors are permuted as 128-byte swizzles have it. (Of integers a
+// line may be of 64 bytes, as 64-byte swizzles have them, along K.) Lines run
 // along K:      line e of the operand's extent is 128 · e bytes behind its first; 16 steps of K are 32 bytes.
 // along M or N: chunks of 64 of the extent, 8192 bytes each, of a line for each step of K; 16 steps are 2048 bytes.
 #pragma once
@@ -76,17 +77,23 @@ __device__ __forceinline__ u64 swizzled_matrix(u32 shared, u32 chunk) {
 }
 /// Where lines run along K: these have no chunks.
 __device__ __forceinline__ u64 swizzled_matrix(u32 shared) { return swizzled_matrix(shared, 16); }
+/// The same of lines of 64 bytes along K, 8 of which are 512.
+__device__ __forceinline__ u64 swizzled_matrix_of_64(u32 shared) {
+  return u64{shared >> 4 & 0x3fffu} | u64{16 >> 4} << 16 | u64{512 >> 4} << 32 | u64{2} << 62;
+}
 
-/// Sharing: blocks that each bring their part of it to all of them.
-template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {
+/// Sharing: blocks that each bring their part of it to all of them. Line: bytes.
+template <int Extent, bool KMajor, int Sharing = 1, int Line = 128> struct HopperOperand {
   static constexpr bool k_major = KMajor;
   static constexpr int chunk = 8192, chunks = (Extent + 63) / 64;           // where lines run along the extent
-  static constexpr int bytes = KMajor ? Extent * 128 : chunks * chunk;
-  static constexpr u64 per_block = 8192 >> 4, per_step = (KMajor ? 32 : 2048) >> 4;   // of a descriptor, for 64 lines, 16 steps
+  static constexpr int bytes = KMajor ? Extent * Line : chunks * chunk;
+  static constexpr u64 per_block = 64 * Line >> 4, per_step = (KMajor ? 32 : 2048) >> 4;   // of a descriptor, for 64 lines, 16 steps
   static_assert(Sharing <= 8 && (!KMajor || (Extent % (8 * Sharing) == 0 && Extent <= 256)));
+  static_assert(Line == 128 || (Line == 64 && KMajor));
 
   static __device__ __forceinline__ u64 descriptor(u32 shared) {
-    if constexpr (KMajor) return swizzled_matrix(shared);
+    if constexpr (Line == 64) return swizzled_matrix_of_64(shared);
+    else if constexpr (KMajor) return swizzled_matrix(shared);
     else return swizzled_matrix(shared, chunk);
   }
   /// Issues the copies of the steps from `k` on of the lines from `first` on.
@@ -94,7 +101,7 @@ template <int Extent, bool KMajor, int Sharing = 1> struct HopperOperand {
                                               SharingBlocks with) {
     const int part = with.mine * ((KMajor ? Extent : 64) / Sharing);          // of the lines along K: steps
     if constexpr (KMajor) {
-      box(shared + part * 128, map, k, first + part, matrix, barrier, with.blocks);
+      box(shared + part * Line, map, k, first + part, matrix, barrier, with.blocks);
     } else {
 #pragma unroll
       for (int c = 0; c < chunks; ++c)

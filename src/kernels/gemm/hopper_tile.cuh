@@ -5,7 +5,7 @@
 //
 // A line is 128 bytes of K: 64 steps of 16 bits; along K alone 32 of floats, which the tensor map has rounded to tf32, and 128 of
 // 8-bit integers, whose sums are of 32 bits, or of 8-bit floats (e4m3). These wgmma adds with some 14 bits: each stage is summed
-// apart, and added in f32.
+// apart, and added in f32. Of integers a line may be of 64 bytes, so that 64 channels of an image leave none of it empty.
 //
 // The left operand fills the instruction's side of 64 rows, the right one its columns. a is the left one; with swap b is, so
 // that few rows of a do not leave the 64 rows empty, and the sums are those of the transposed product. The groups share a tile,
@@ -42,20 +42,22 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   static constexpr HopperNorm norm = C.norm;
   static_assert(norm == HopperNorm::none || (!C.swap && C.a_k_major && sizeof(TA) == 2));
   static constexpr bool swap = C.swap, alternate = C.alternate, b_packed = C.b_packed;
-  static constexpr int tile_m = C.m, tile_n = C.n, tile_k = 128 / sizeof(TA), stages = C.stages, groups = C.groups;
+  static constexpr int line = C.line;
+  static_assert(line == 128 || (line == 64 && integers && C.a_k_major && C.b_k_major && !C.b_packed));
+  static constexpr int tile_m = C.m, tile_n = C.n, tile_k = line / sizeof(TA), stages = C.stages, groups = C.groups;
   static constexpr int sharing = alternate ? 1 : groups;                    // groups of one tile
   static constexpr int registers = C.registers, threads = 128 * groups;     // threads: that have sums
   static constexpr int block_threads = threads + (registers ? 128 : 32);    // setmaxnreg takes four warps
   using Patch = BlockPatch<C.across, C.down>;
   static constexpr int across = C.across, down = C.down;
   static constexpr bool shares = Patch::blocks > 1;                         // with other blocks what its copies bring
-  using OperandA = HopperOperand<tile_m, C.a_k_major, across>;
-  using OperandB = HopperOperand<tile_n, C.b_k_major, down>;
+  using OperandA = HopperOperand<tile_m, C.a_k_major, across, line>;
+  using OperandB = HopperOperand<tile_n, C.b_k_major, down, line>;
   static constexpr int a_bytes = OperandA::bytes, stage_bytes = a_bytes + OperandB::bytes;
   static constexpr int rows = (swap ? tile_n : tile_m) / (64 * sharing), columns = swap ? tile_m : tile_n;
   static_assert(rows * 64 * sharing == (swap ? tile_n : tile_m) && columns % 8 == 0 && columns <= 256 && groups <= 3);
   static_assert(!b_packed || C.down == 1);
-  static_assert(stage_bytes % 1024 == 0 || stages == 1, "stages begin at multiples of 1024 bytes");
+  static_assert(stage_bytes % (8 * line) == 0 || stages == 1, "stages begin at multiples of 8 lines, as swizzles repeat themselves");
   // Behind the stages: full and empty of each stage, whose turn it is to multiply, and whether other blocks' sums have come.
   static constexpr int barriers = stages * stage_bytes, ring_bytes = barriers + (16 * stages + 8 * groups + 8 + 127) / 128 * 128;
   // By fours, sums go through shared memory 8 rows of a warp at a time, of so many columns; with swap 8 columns of 16 rows.
@@ -130,8 +132,8 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   }
 
   template <class F> __device__ __forceinline__ void multiply_together(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
-    using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major>;
-    using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major>;
+    using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major, 1, line>;
+    using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major, 1, line>;
     const u64 left = Left::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * Left::per_block);
     const u64 right = Right::descriptor(ring + (swap ? 0 : a_bytes));
     const u32 done = released(ring);
@@ -143,7 +145,7 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
       const u64 offset = static_cast<u64>(at.stage * (stage_bytes >> 4));
       ptx::wgmma_fence();
 #pragma unroll
-      for (int step = 0; step < 4; ++step)
+      for (int step = 0; step < line / 32; ++step)
 #pragma unroll
         for (int i = 0; i < rows; ++i)
           product(d[i], left + offset + i * Left::per_block + step * Left::per_step, right + offset + step * Right::per_step);

@@ -23,7 +23,7 @@ class HopperConv final : public matmul::HopperKernel {
       : HopperKernel(product, c, *r.gpu, entry(r, p, c)),
         at_(r.at),
         sliding_(c.lines > 0),
-        b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down) {
+        b_(product.b, product.batch, product.type, windows_lines(p, c.width), product.k, c.tile_n, c.down, c.line) {
     const WindowsProblem begins = sliding_ ? value_of(sliding_windows(p), "windows that slide") : p;
     if (sliding_)
       keep(sliding_argument(p, begins));
@@ -59,7 +59,7 @@ class HopperConv final : public matmul::HopperKernel {
   static std::string packing(const WindowsProblem& p, const HopperConfig& c) {
     if (!p.integers) return implicit_packing(p, p.line()).text();
     Key key("conv:hopper");
-    key.field(c.width);
+    key.field(c.width).field(c.line);
     for (const ImageSegment& s : p.segments) key.field(s.channels);
     return key.text();
   }

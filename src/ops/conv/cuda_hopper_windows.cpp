@@ -50,6 +50,12 @@ bool reaches_outside(const WindowsProblem& p) {
   return false;
 }
 
+/// Bytes of a stage's lines: of integers 64 where that is a fifth of K less, zeros behind the channels of a pixel included.
+int64_t stage_line(const WindowsProblem& p) {
+  constexpr int64_t whole = matmul::HopperConfig::line_bytes, half = 64;
+  return p.integers && 5 * p.k(half) <= 4 * p.k(whole) ? half : whole;
+}
+
 /// The image as a matrix of pixels: windows of one pixel, each at its own, rows and images without gaps.
 bool is_matrix(const WindowsProblem& p) {
   const ImageSegment& s = p.segments[0];
@@ -88,6 +94,7 @@ Result<WindowsProblem> windows_problem(GpuRequest& r) {
                   access);
   if (auto why = rejects(p)) return *why;
   p.matrix = !integers && is_matrix(p);
+  p.line_bytes = stage_line(p);
   if (!integers) return p;
   std::optional<EpilogueOperand> outside;
   if (r.zero() != 0 && reaches_outside(p)) {
@@ -109,6 +116,7 @@ matmul::CudaProblem windows_product(const GpuRequest& r, const WindowsProblem& p
   product.b = {.outer = product.k, .k = 1, .batch = {0}, .alignment = access};
   product.a.vec = product.b.vec = access / bytes(p.type, 1);
   product.constant_b = true;
+  product.line_bytes = p.line_bytes;
   for (const Input& x : r.problem.x) product.image_bytes += static_cast<double>(bytes(p.type, elements(x.shape)));
   return product;
 }
@@ -226,14 +234,14 @@ WindowMap::WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t win
     strides[1 + axis] = static_cast<uint32_t>(a.stride);
   }
   channels = static_cast<uint32_t>(p.line()), pixels = static_cast<uint32_t>(windows);
+  swizzle = matmul::tensor_map_swizzle(p.line_bytes);
 }
 
 void WindowMap::encode(kernels::TensorMap& map, const void* address) const {
   abi::TensorMap made;
-  device::cuda::check(device::cuda::driver().tensor_map_im2col(&made, type, rank, const_cast<void*>(address), extents, steps,
-                                                               first, last, channels, pixels, strides,
-                                                               abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
-                                                               abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+  device::cuda::check(device::cuda::driver().tensor_map_im2col(
+                          &made, type, rank, const_cast<void*>(address), extents, steps, first, last, channels, pixels, strides,
+                          abi::tensor_map_no_interleave, swizzle, abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
                       "describing a convolution's windows");
   static_assert(sizeof map == sizeof made);
   std::memcpy(&map, &made, sizeof map);

@@ -13,10 +13,11 @@ namespace smelt::ops::conv {
 struct WindowsProblem : ImplicitProblem {
   bool matrix = false;  // 1 x 1 windows side by side: the image is the left operand
   bool integers = false;
+  int64_t line_bytes = matmul::HopperConfig::line_bytes;  // of a stage
 
   int64_t element() const { return bytes(type, 1); }
   /// Channels that a line of a stage has.
-  int64_t line() const { return matmul::HopperConfig::line_bytes / element(); }
+  int64_t line() const { return line_bytes / element(); }
 };
 
 /// The problem, or why tensor maps do not take it; `r` of integers gets the program over sums from which zero points are yet to be
@@ -62,6 +63,7 @@ struct WindowMap {
           last[3] = {};  // columns, rows, planes: where windows begin, from the image's first pixel and from behind its last
   uint32_t strides[5] = {1, 1, 1, 1, 1};
   uint32_t channels = 0, pixels = 0;
+  device::cuda::abi::TensorMapSwizzle swizzle = device::cuda::abi::tensor_map_swizzle_128;
 
   WindowMap(const WindowsProblem& p, const ImageSegment& s, int64_t windows);
   void encode(kernels::TensorMap& map, const void* address) const;

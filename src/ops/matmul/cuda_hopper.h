@@ -31,7 +31,8 @@ struct HopperConfig {
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each
   int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
-  int64_t steps = tile_k;     // of K that a stage has, 128 bytes
+  int64_t line = line_bytes;  // of a stage along K: bytes
+  int64_t steps = tile_k;     // of K that it has
   int64_t lines = 0;          // of windows that slide (kernels/conv/sliding.cuh): windows that a buffer has; 0: of others
   double taps = 1;            // these's, that a buffer is read under
 
@@ -66,7 +67,7 @@ struct HopperConfig {
   /// Of a stage, what a block's own copies bring of it to it and its neighbours.
   int64_t brought_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
-  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b
+  /// "128x256x64 g2 s4 b1 k1": the tile and steps of K, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b
   /// transposed) behind the tile, "a" behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share
   /// ("+b4": four), "c4" instead of "k4" where the splits are a cluster, "l256" at the end where windows slide, "y" where results
   /// are stored by tensor maps.

@@ -16,8 +16,8 @@ using Finishing = kernels::HopperFinishing;
 constexpr int64_t chunk_bytes = 8192, line_bytes = HopperConfig::line_bytes;
 
 /// HopperOperand::bytes.
-int64_t operand_bytes(int64_t extent, bool k_major) {
-  return k_major ? extent * line_bytes : divide_up(extent, 64) * chunk_bytes;
+int64_t operand_bytes(int64_t extent, bool k_major, int64_t line) {
+  return k_major ? extent * line : divide_up(extent, 64) * chunk_bytes;
 }
 
 /// HopperTile::exchange_bytes.
@@ -57,12 +57,12 @@ int64_t HopperConfig::tiles_n(const CudaProblem& p) const { return divide_up(div
 
 int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
   if (lines > 0) return (tile_n + static_cast<int64_t>(static_cast<double>(lines) / taps)) * line_bytes;
-  return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, b_k_major(p));
+  return operand_bytes(tile_m, p.a.k_major, line) + operand_bytes(tile_n, b_k_major(p), line);
 }
 
 int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
   if (lines > 0) return stage_bytes(p);
-  return operand_bytes(tile_m, p.a.k_major) / across + operand_bytes(tile_n, b_k_major(p)) / down;
+  return operand_bytes(tile_m, p.a.k_major, line) / across + operand_bytes(tile_n, b_k_major(p), line) / down;
 }
 
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
@@ -101,13 +101,13 @@ std::string_view operand_type(DType t) { return t == DType::f8e4m3fn ? "e4m3" : 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
   return fmt::format(
       "{}<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
-      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}{}}}{}{}>",
+      "{}, .alternate = {}, .across = {}, .down = {}, .registers = {}, .b_packed = {}{}{}}}{}{}>",
       c.lines > 0 ? "SlidingTile" : "HopperTile", operand_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major,
       c.b_k_major(p), c.swap, c.alternate, c.across, c.down, c.registers, c.packed,
       p.norm == kernels::HopperNorm::none
           ? ""
           : fmt::format(", .norm = HopperNorm::{}", p.norm == kernels::HopperNorm::rms ? "rms" : "layer"),
-      c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
+      c.line == line_bytes ? "" : fmt::format(", .line = {}", c.line), c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
@@ -122,14 +122,15 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
   const double area = real(c.tile_m * c.tile_n);
 
-  // Clocks of 64 steps of K on one multiprocessor: of the tensor cores, of shared memory, which gives both operands and takes
+  // Clocks of a stage on one multiprocessor: of the tensor cores, of shared memory, which gives both operands and takes
   // what the copies bring, and of the copies' way.
   const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
   const double read = 16 + columns / 4;
   // Rows that are normalised are read once more, three or four instructions an element, beside the products.
   const double moments = p.norm == kernels::HopperNorm::none ? 0 : blocks_of_64 * 110;
-  const double step = std::max({moments, 4 * blocks_of_64 * std::max(columns / 2, read) / 0.962,
-                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128 + moments / 2), real(stage) / 67.4});
+  const double products = real(c.line) / 32 * blocks_of_64;
+  const double step = std::max({moments, products * std::max(columns / 2, read) / 0.962,
+                                0.431 * (products * read + real(stage) / 128 + moments / 2), real(stage) / 67.4});
   // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
   const double end = 416 + area / real(c.sharing()) / 2.75;
   const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);

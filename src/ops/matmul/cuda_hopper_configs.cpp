@@ -293,7 +293,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       if (transposed && (!p.weights.valid() || (along_k ? p.b.k_major : t.swap || t.n % 64 == 0))) continue;
       if (!transposed && along_k && !p.b.k_major) continue;
       HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, 1, 1, t.registers};
-      c.transposed = transposed, c.gated = p.gated, c.packed = t.packed, c.steps = line_bytes / bytes(p.type, 1);
+      c.transposed = transposed, c.gated = p.gated, c.packed = t.packed;
+      c.line = p.line_bytes, c.steps = c.line / bytes(p.type, 1);
       // Of up to 8 rows packed tiles are no faster, and the weights would take memory twice where another kernel reads them.
       if (c.packed && (along_k || !p.weights.valid() || p.m <= 8)) continue;
       // Only lanes that have the sums twice need so many registers for such a tile.

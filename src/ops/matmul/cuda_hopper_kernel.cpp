@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/value_of.h"
+#include "device/cuda/abi/swizzles.h"
 #include "device/cuda/early_kernels.h"
 #include "kernels/gemm/raster.h"
 #include "ops/cuda/dependent_launch.h"
@@ -93,10 +94,14 @@ abi::TensorMapType tensor_map_type(DType type) {
                                : abi::tensor_map_u8;
 }
 
+abi::TensorMapSwizzle tensor_map_swizzle(int64_t line_bytes) {
+  return line_bytes == 64 ? abi::tensor_map_swizzle_64 : abi::tensor_map_swizzle_128;
+}
+
 OperandMap::OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box,
-                       int64_t sharing)
-    : type_(tensor_map_type(type)) {
-  const int64_t element = bytes(type, 1), line = HopperConfig::line_bytes / element;
+                       int64_t sharing, int64_t line_bytes)
+    : type_(tensor_map_type(type)), swizzle_(tensor_map_swizzle(line_bytes)) {
+  const int64_t element = bytes(type, 1), line = line_bytes / element;
   const OperandMatrices all(o, batch);
   const int64_t inner = o.k_major ? k : extent, lines = o.k_major ? extent : k, step = o.k_major ? o.outer : o.k;
   const auto whole = [&](int64_t n) { return static_cast<uint64_t>((n * element + 15) / 16 * 16); };
@@ -112,7 +117,7 @@ void OperandMap::encode(kernels::TensorMap& map, const void* address) const {
   constexpr uint32_t ones[] = {1, 1, 1};
   abi::TensorMap made;
   device::cuda::check(device::cuda::driver().tensor_map_tiled(&made, type_, 3, const_cast<void*>(address), extents_, steps_, box_,
-                                                              ones, abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
+                                                              ones, abi::tensor_map_no_interleave, swizzle_,
                                                               abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
                       "describing a product's operand");
   static_assert(sizeof map == sizeof made);

@@ -23,16 +23,20 @@ struct OperandMatrices {
 class OperandMap {
  public:
   /// `box`: of the tile's extent along M or N; a part of it where `sharing` blocks each bring theirs.
-  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box, int64_t sharing);
+  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box, int64_t sharing,
+             int64_t line_bytes = HopperConfig::line_bytes);
   void encode(kernels::TensorMap& map, const void* address) const;
 
  private:
   device::cuda::abi::TensorMapType type_;
+  device::cuda::abi::TensorMapSwizzle swizzle_;
   uint64_t extents_[3] = {}, steps_[2] = {};
   uint32_t box_[3] = {};
 };
 
 device::cuda::abi::TensorMapType tensor_map_type(DType type);
+/// As stages have lines of so many bytes.
+device::cuda::abi::TensorMapSwizzle tensor_map_swizzle(int64_t line_bytes);
 
 /// Elements from a row of y to the next, where all of its rows are those of one matrix whose columns lie side by side.
 std::optional<int64_t> result_pitch(const CudaEpilogue& e);

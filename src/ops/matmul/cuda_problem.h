@@ -60,6 +60,7 @@ struct CudaProblem : CudaGeometry {
   bool constant_b = false;  // no kernel writes it
   Tensor weights;           // b where it is a constant whose matrix lies dense as [K, N], and batches repeat it; else not valid()
   double image_bytes = 0;   // of a, where it is an image whose windows a convolution reads; 0: a matrix
+  int64_t line_bytes = 128;  // of K, in a stage of Hopper's kernel; 64 where pixels of an image of integers have as many channels
   kernels::HopperNorm norm = kernels::HopperNorm::none;  // of a's rows, before they are multiplied (normed_product.h)
   float epsilon = 0;                                     // that it adds
   bool gated = false;  // n: of two products, 64 columns of the second behind every 64 of the first (gated_product.h)

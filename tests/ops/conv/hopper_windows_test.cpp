@@ -163,8 +163,13 @@ TEST(HopperWindows, slide_over_images_whose_padding_is_there_once) {
 }
 
 /// Σ x · w over what copies and weights have at each step of K is the convolution's sum, with lines in the order of channels or of lanes.
-TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
-  QuantizedCase c{.x = {2, 144, 4, 5}, .w = {24, 144, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
+/// Of 144 channels three lines of 64 bytes take less than two of 128, of 112 one of 128 as much as two.
+class HopperWeights : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
+INSTANTIATE_TEST_SUITE_P(Lines, HopperWeights, testing::Values(std::pair{144, 64}, std::pair{112, 128}, std::pair{48, 64}));
+
+TEST_P(HopperWeights, lie_as_the_walk_reads_them) {
+  const auto [channels, expected_line] = GetParam();
+  QuantizedCase c{.x = {2, channels, 4, 5}, .w = {24, channels, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
   Trial t = quantized_trial(c);
   set_weights(t, random_bytes(DType::u8, c.w, 7), 128);
   t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(0);
@@ -175,13 +180,17 @@ TEST(HopperWindows, weights_lie_as_the_walk_reads_them) {
   const kernels::HopperWindows<2> w = hopper_windows<2>(*p);
   const uint32_t chunks[] = {hopper_chunks(*p, p->segments[0])};
   const int64_t line = p->line(), steps = p->taps[0] * p->taps[1] * chunks[0];
+  ASSERT_EQ(line, expected_line);
   const WindowMap map(*p, p->segments[0], p->pixels());
   const uint8_t *x = t.inputs[0].data<uint8_t>(), *weights = t.inputs[3].data<uint8_t>();
   const auto product = windows_product(r, *p);
   ASSERT_EQ(product.k, steps * line);
   const auto configs = windows_configs(*p, product, *r.gpu);
   ASSERT_TRUE(configs) << configs.refusal().text;
-  for (const auto& config : *configs) ASSERT_EQ(config.steps, line) << config.print();
+  for (const auto& config : *configs) {
+    ASSERT_EQ(config.steps, line) << config.print();
+    ASSERT_EQ(config.stage_bytes(product) % (8 * line), 0) << config.print();
+  }
   for (const int64_t width : {0, 8, 16}) {
     const Tensor packed = windows_weights(r, *p, width);
     ASSERT_EQ(packed.shape(), (Shape{windows_lines(*p, width), steps * line}));

@@ -106,6 +106,8 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
   const u32 blocks = gridDim.x / cluster;
   if constexpr (Tile::alternate) at += Tile::group() * blocks, place.template advance_by<Tile::stages>(Tile::group() * k_tiles);
   constexpr int step = Tile::alternate ? Tile::groups : 1;
+  bool first = true;
+  u32 batch_before = 0, column_before = 0;
 #pragma unroll 1
   for (; at < g.tiles; at += step * blocks) {
     const TileOrigin<Tile> tile(at, g);
@@ -126,7 +128,8 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, rows, g.m,
                                                                               g.n / products);
       if constexpr (Plan::Operands::mapped) finish.store_by(g.y);
-      finish.begin(tile.batch, row, column / products);
+      finish.begin(tile.batch, row, column / products, first || tile.batch != batch_before || column != column_before);
+      first = false, batch_before = tile.batch, column_before = column;
       multiply();
       if constexpr (Tile::norm != HopperNorm::none) sums.normalise(g.inverse_k, g.epsilon);
       finish.finish(sums);

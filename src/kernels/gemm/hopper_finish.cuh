@@ -46,13 +46,17 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
 
   /// y's maps, where results are stored by them.
   __device__ __forceinline__ void store_by(const TensorMap* maps) { maps_ = maps; }
-  /// Begins to copy what the tile at `row`, `column` needs.
-  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
+  /// Begins to copy what the tile at `row`, `column` needs. new_columns: these are not the columns of the group's tile before.
+  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column, bool new_columns = true) {
     Columns::set(batch, row, column);
     if constexpr (staged() >= 0) stored<0>();
-    if constexpr (columns_bytes > 0) Tile::synchronize_group();              // all are done with the tile before
-    else synchronize_team();
-    Columns::copy_columns(IndicesTo<Epilogue::operands>());
+    new_columns_ = columns_bytes > 0 && new_columns;
+    if (new_columns_) {
+      Tile::synchronize_group();                                             // all are done with the tile before
+      Columns::copy_columns(IndicesTo<Epilogue::operands>());
+    } else {
+      synchronize_team();
+    }
     if constexpr (staged() >= 0)
 #pragma unroll
       for (int p = 0; p < (buffers < parts ? buffers : parts); ++p) copy_staged(p);
@@ -62,7 +66,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
   __device__ __forceinline__ void finish(const Tile& sums) const {
     copy_async_wait<0>();
     if constexpr (staged() < 0) stored<0>();
-    if constexpr (columns_bytes > 0) Tile::synchronize_group();
+    if (new_columns_) Tile::synchronize_group();
     else synchronize_team();
 #pragma unroll
     for (int p = 0; p < parts; ++p) {
@@ -250,6 +254,7 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
   }
 
   u32 stage_;
+  bool new_columns_ = true;
   const TensorMap* maps_ = nullptr;
 };
 

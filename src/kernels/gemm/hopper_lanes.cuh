@@ -40,11 +40,14 @@ class HopperLanes : HopperColumns<Tile, Staging, Epilogue, ColumnsOfLanes<Epilog
         held_(memory + Tile::group() * held_bytes + threadIdx.x % 128 * vector_bytes) {}
 
   static __device__ __forceinline__ void leave() {}
-  /// Begins to copy what the tile at `row`, `column` needs.
-  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
+  /// Begins to copy what the tile at `row`, `column` needs. new_columns: these are not the columns of the group's tile before.
+  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column, bool new_columns = true) {
     Columns::set(batch, row, column);
-    if constexpr (Columns::columns_bytes > 0) Tile::synchronize_group();     // all are done with the tile before
-    Columns::copy_columns(IndicesTo<Epilogue::operands>());
+    new_columns_ = Columns::columns_bytes > 0 && new_columns;
+    if (new_columns_) {
+      Tile::synchronize_group();                                             // all are done with the tile before
+      Columns::copy_columns(IndicesTo<Epilogue::operands>());
+    }
     if constexpr (staged() >= 0)
 #pragma unroll
       for (int q = 0; q < of_lane; ++q)
@@ -60,7 +63,7 @@ class HopperLanes : HopperColumns<Tile, Staging, Epilogue, ColumnsOfLanes<Epilog
 
   __device__ __forceinline__ void finish(const Tile& sums) const {
     copy_async_wait<0>();
-    if constexpr (Columns::columns_bytes > 0) Tile::synchronize_group();
+    if (new_columns_) Tile::synchronize_group();
 #pragma unroll
     for (int q = 0; q < of_lane; ++q) {
       const u32 c = column_of(q);
@@ -127,6 +130,7 @@ class HopperLanes : HopperColumns<Tile, Staging, Epilogue, ColumnsOfLanes<Epilog
   __device__ __forceinline__ char* held(int q, int h) const { return held_ + (q * halves + h) * (128 * vector_bytes); }
 
   char* held_;
+  bool new_columns_ = true;
 };
 
 #endif

@@ -101,7 +101,7 @@ template <class T> struct ByteOf {
 /// 2^23 + b is the float whose low bits byte b is.
 __device__ __forceinline__ float over_2_to_23(unsigned char b) { return __uint_as_float(0x4b000000u | b); }
 __device__ __forceinline__ float over_2_to_23(ByteOf<unsigned char> b) {
-  return __uint_as_float(__byte_perm(b.word, 0x4b000000u, 0x7650u | b.at));
+  return __uint_as_float(__byte_perm(b.word, ptx::bits_of_2_to_23(), 0x7650u | b.at));
 }
 /// A byte less a whole number, as a float.
 __device__ __forceinline__ float float_of_byte(unsigned char b, float less) { return over_2_to_23(b) - (8388608.f + less); }

@@ -54,6 +54,13 @@ template <bool Signed> __device__ __forceinline__ u32 pack_saturated(const int (
 
 // Arithmetic. sm_75.
 
+/// The bits of 2^23, which the compiler does not know: of an instruction's operands one alone may be a literal, and this is to be the
+/// other one, in a register. No grid has 2^16 blocks along its third axis.
+__device__ __forceinline__ u32 bits_of_2_to_23() {
+  u32 bits;
+  asm("{.reg .u32 z; mov.u32 z, %ctaid.z; shr.u32 z, z, 16; or.b32 %0, z, 0x4b000000;}" : "=r"(bits));
+  return bits;
+}
 __device__ __forceinline__ float ex2_approx_ftz_f32(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

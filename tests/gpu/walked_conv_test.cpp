@@ -100,6 +100,22 @@ RandomProblem lines_of_64(uint32_t seed) {
   return p;
 }
 
+/// One whose channels fill the 64 rows of Hopper's instruction, in pairs that a lane has.
+RandomProblem pairs_of_channels(uint32_t seed) {
+  Dice dice(seed);
+  QuantizedCase c = random_case(dice, true);
+  c.x = {2, c.x[1], c.x[2] + 8, c.x[3] + 8};
+  c.w[0] = dice.one_of({16, 32, 64, 80, 128, 192});
+  RandomProblem p{quantized_trial(c, Layout::nhwc)};
+  set_weights(p.trial, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
+  p.trial.inputs[2] = p.trial.bound.inputs[2].constant = Tensor::scalar<int64_t>(0).cast(c.x_type);
+  if (dice.below(2) == 0) add_residual(p.trial, dice);
+  choose_candidate(p, dice, seed, [](const Candidate& candidate) {
+    return candidate.tactic == "hopper" && candidate.config.find(" swap") != std::string::npos && candidate.config.ends_with(" k1");
+  });
+  return p;
+}
+
 /// A convolution of 2 to 5 images of 8-bit integers, each with its scale and zero point, and what follows: nothing, or bias, relu and
 /// rounding.
 RandomProblem several_integers(uint32_t seed, bool apart) {
@@ -282,6 +298,11 @@ TEST(GpuHopperIntegerConv, equals_the_reference_bit_for_bit_on_500_random_proble
 TEST(GpuHopperIntegerConv, of_lines_of_64_bytes_equals_the_reference_bit_for_bit_on_300_random_problems) {
   if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
   EXPECT_EQ(expect_right(300, lines_of_64), 300u);
+}
+
+TEST(GpuHopperIntegerConv, of_pairs_of_channels_equals_the_reference_bit_for_bit_on_300_random_problems) {
+  if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
+  EXPECT_GE(expect_right(300, pairs_of_channels), 150u) << "of the others no such tile is among those offered";
 }
 
 TEST(GpuWalkedConv, of_several_images_of_their_own_scales_equals_the_reference_bit_for_bit_on_300_random_problems) {

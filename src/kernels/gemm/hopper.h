@@ -32,7 +32,7 @@ enum class HopperFinishing {
   by_fours,        // through shared memory as floats
   split_by_memory, // of a split K: parts through a workspace, the last block to arrive adds them
   split_by_cluster,// the same: the blocks of a cluster send each other their parts
-  in_registers,    // programs over the sums where they lie, then 16-bit results through shared memory
+  in_registers,    // programs over the sums where they lie, then 16-bit results through shared memory; of integers with swap bytes
   side_by_side,    // the same, of b's lines in such an order that a lane's sums are of neighbouring columns (walked_channel)
 };
 
@@ -50,6 +50,9 @@ SMELT_SHARED constexpr int lane_column_place(int column, int width, int part) {
   const int of_block = column % (4 * width), lane = of_block / width, at = of_block % width;
   return column - of_block + at / part * (4 * part) + lane * part + at % part;
 }
+
+/// The channel, in blocks of 16, that a line of b has where lanes' two lines in 16, eight apart, are to be of neighbouring channels.
+SMELT_SHARED constexpr int paired_channel(int line) { return line / 16 * 16 + line % 8 * 2 + line / 8 % 2; }
 
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M

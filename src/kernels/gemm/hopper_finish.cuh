@@ -13,6 +13,7 @@
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/matrices.cuh"
 #include "common/ptx/memory.cuh"
+#include "gemm/hopper_bytes.cuh"
 #include "gemm/hopper_cluster_finish.cuh"
 #include "gemm/hopper_columns.cuh"
 #include "gemm/hopper_lanes.cuh"
@@ -259,10 +260,11 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish : Hopper
 };
 
 /// What finishes sums where they lie.
-template <HopperFinishing Finishing, class Tile, class Staging, class Epilogue> struct InRegisters {
-  using Type = HopperFinish<Tile, Staging, Epilogue>;
-};
+template <HopperFinishing Finishing, class Tile, class Staging, class Epilogue, bool Bytes = Tile::integers && Tile::swap>
+struct InRegisters { using Type = HopperFinish<Tile, Staging, Epilogue>; };
 template <class Tile, class Staging, class Epilogue>
-struct InRegisters<HopperFinishing::side_by_side, Tile, Staging, Epilogue> { using Type = HopperLanes<Tile, Staging, Epilogue>; };
+struct InRegisters<HopperFinishing::in_registers, Tile, Staging, Epilogue, true> { using Type = HopperBytes<Tile, Staging, Epilogue>; };
+template <class Tile, class Staging, class Epilogue>
+struct InRegisters<HopperFinishing::side_by_side, Tile, Staging, Epilogue, false> { using Type = HopperLanes<Tile, Staging, Epilogue>; };
 
 #endif

@@ -38,7 +38,7 @@ class HopperConv final : public matmul::HopperKernel {
     encoded_.resize(maps_.size() > 1 ? maps_.size() - 1 : 1);
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, packing(p, c), [&] { return windows_weights(r, p, c.width); });
+    weights_ = r.gpu->weights->packed(r.gpu->device, w, packing(p, c), [&] { return windows_weights(r, p, c.width, c.paired); });
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue().in_place(i); }
@@ -59,7 +59,7 @@ class HopperConv final : public matmul::HopperKernel {
   static std::string packing(const WindowsProblem& p, const HopperConfig& c) {
     if (!p.integers) return implicit_packing(p, p.line()).text();
     Key key("conv:hopper");
-    key.field(c.width).field(c.line);
+    key.field(c.width).field(c.line).field(c.paired);
     for (const ImageSegment& s : p.segments) key.field(s.channels);
     return key.text();
   }

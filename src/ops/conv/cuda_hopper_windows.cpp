@@ -194,13 +194,15 @@ int64_t windows_lines(const WindowsProblem& p, int64_t width) {
   return width > 0 ? (p.m + 4 * width - 1) / (4 * width) * (4 * width) : p.m;
 }
 
-Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width) {
+Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width, bool paired) {
   if (!p.integers) return implicit_weights(r.weight().constant, p, p.line());
   const int64_t lines = windows_lines(p, width), k = p.k(p.line()), taps = p.tap_count(), part = 4 * width;
   Tensor to = Tensor::zeros(DType::i8, {lines, k});
   for (int64_t l = 0; l < lines; ++l) {
     const int64_t m =
-        width > 0 ? l / part * part + kernels::walked_channel(static_cast<int>(l % part), static_cast<int>(width)) : l;
+        width > 0 ? l / part * part + kernels::walked_channel(static_cast<int>(l % part), static_cast<int>(width))
+        : paired  ? l / 16 * 16 + kernels::paired_channel(static_cast<int>(l % 16))
+                  : l;
     if (m >= p.m) continue;
     int8_t* segment = to.data<int8_t>() + l * k;
     int64_t first = 0;

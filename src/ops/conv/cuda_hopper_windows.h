@@ -25,8 +25,8 @@ struct WindowsProblem : ImplicitProblem {
 Result<WindowsProblem> windows_problem(GpuRequest& r);
 
 /// The weights as lines along K. Of integers less their zero points, and with `width` in the order in which lanes have as many
-/// neighbouring channels (kernels::walked_channel), up to whole parts of a tile.
-Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width);
+/// neighbouring channels (kernels::walked_channel), up to whole parts of a tile; `paired`: as kernels::paired_channel has them.
+Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t width, bool paired = false);
 /// Lines of these.
 int64_t windows_lines(const WindowsProblem& p, int64_t width);
 

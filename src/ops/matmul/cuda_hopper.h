@@ -31,6 +31,7 @@ struct HopperConfig {
   bool packed = false;        // b, a constant, is kept as shared memory has its stages
   bool gated = false;         // of two products, half of the columns each
   int64_t width = 0;          // side by side: neighbouring columns of y that a lane has
+  bool paired = false;        // with swap, of integers: lanes have pairs of neighbouring columns (kernels/gemm/hopper_bytes.cuh)
   int64_t line = line_bytes;  // of a stage along K: bytes
   int64_t steps = tile_k;     // of K that it has
   int64_t lines = 0;          // of windows that slide (kernels/conv/sliding.cuh): windows that a buffer has; 0: of others

@@ -69,7 +69,7 @@ int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
   const int64_t ring =
       1024 + (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
   switch (finishing) {
-    case Finishing::in_registers: return ring + staging_bytes(*this, ring);
+    case Finishing::in_registers: return ring + (paired ? groups * tile_m * 64 * rows() : staging_bytes(*this, ring));
     case Finishing::side_by_side: return ring + groups * (columns_bytes + held_bytes);
     case Finishing::split_by_cluster: return ring;
     case Finishing::by_fours:

@@ -54,6 +54,17 @@ struct After {
   }
 };
 
+/// Whether lanes may have pairs of neighbouring columns where these fill the instruction's 64 rows: bytes of an image, of whole
+/// accesses, whose program reads a value a column and what lies as they do.
+bool takes_pairs(const CudaProblem& p) {
+  constexpr int64_t access = 16;
+  if (!integers(p) || p.image_bytes == 0 || bytes(p.epilogue.output().type, 1) != 1 || p.epilogue.columns() % access != 0)
+    return false;
+  const CudaEpilogue e = p.epilogue.at_width(access);
+  return e.access(0) == 1 && std::ranges::all_of(hopper_operand_kinds(e, access),
+                                                 [](Kind k) { return k == Kind::by_column || k == Kind::staged; });
+}
+
 /// A tile and the groups of four warps that have it; how many blocks a multiprocessor holds.
 struct TileShape {
   int64_t m, n, groups, blocks;
@@ -200,7 +211,7 @@ std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
     if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
     HopperConfig split = c;
-    split.width = 0;
+    split.width = 0, split.paired = false;
     split.splits = f, split.finishing = cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;
     if (!fill_shared(p, after, split, gpu)) continue;
     // Sums of a cluster lie in the ring, as ClusterFinish has them.
@@ -280,12 +291,12 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
   if (auto why = rejects(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1)); why && !laid_anew) return *why;
   static const std::vector<TileShape> tiles = every_tile();
   const After whole(p, 0);
-  const bool along_k = along_k_only(p);
+  const bool along_k = along_k_only(p), pairs = takes_pairs(p);
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them. Images have many: of the sizes that
     // only the instruction's columns have, one may be what its multiprocessors want.
-    const bool of_images = p.image_bytes > 0 && !integers(p) && t.m >= 80 && !t.packed && p.m > t.m;
+    const bool of_images = p.image_bytes > 0 && (!integers(p) || pairs) && t.m >= 80 && !t.packed && p.m > t.m;
     if (t.swap && !of_images && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
     if (!t.swap && p.m <= t.m / 2) continue;
     for (const bool transposed : {false, true}) {
@@ -304,6 +315,7 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       // b's lines may lie in any order where they are laid so by the build.
       if (!c.swap && (integers(p) || (along_k && transposed)))
         c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
+      if (of_images && c.swap && integers(p)) c.finishing = Finishing::in_registers, c.paired = true;
       const After after = c.width > 0 ? After(p, c.width) : whole;
       if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
       if (c.width > 0 && after.staged) c.held_bytes = c.rows() * 64 * c.tile_n * bytes(p.epilogue.output().type, 1);

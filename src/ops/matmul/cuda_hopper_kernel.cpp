@@ -29,7 +29,7 @@ constexpr int64_t raster_rows = kernels::raster_rows;
 /// As the configuration's kernel applies it: 8 columns at a time where it can.
 CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
   switch (c.finishing) {
-    case Finishing::in_registers: return p.epilogue.at_width(8);
+    case Finishing::in_registers: return p.epilogue.at_width(c.paired ? 16 : 8);
     case Finishing::side_by_side: return p.epilogue.at_width(c.width);
     case Finishing::split_by_cluster: return p.epilogue.widened(8);
     case Finishing::by_fours:
@@ -53,10 +53,10 @@ std::string finishing_source(Finishing f) {
 std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   using Kind = kernels::HopperOperandKind;
   // As epilogue_of has it: 8 columns are an access where they make all of y's, else 4.
-  const int64_t width = c.width > 0 ? c.width : e.columns() % 8 == 0 ? 8 : 4;
+  const int64_t width = c.width > 0 ? c.width : c.paired ? 16 : e.columns() % 8 == 0 ? 8 : 4;
   std::string text = fmt::format("HopperStaging<{}, {}, {}", c.buffers, c.mapped, e.columns() % width == 0);
   if (c.finishing == Finishing::in_registers || c.finishing == Finishing::side_by_side)
-    for (const Kind k : hopper_operand_kinds(e, c.width > 0 ? c.width : 8))
+    for (const Kind k : hopper_operand_kinds(e, c.width > 0 || c.paired ? width : 8))
       text += fmt::format(", HopperOperandKind::{}", k == Kind::each     ? "each"
                                                      : k == Kind::staged ? "staged"
                                                      : k == Kind::up     ? "up"

@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Lines, HopperWeights, testing::Values(std::pair{144, 64
 
 TEST_P(HopperWeights, lie_as_the_walk_reads_them) {
   const auto [channels, expected_line] = GetParam();
-  QuantizedCase c{.x = {2, channels, 4, 5}, .w = {24, channels, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
+  QuantizedCase c{.x = {2, channels, 4, 5}, .w = {32, channels, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
   Trial t = quantized_trial(c);
   set_weights(t, random_bytes(DType::u8, c.w, 7), 128);
   t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(0);
@@ -191,13 +191,14 @@ TEST_P(HopperWeights, lie_as_the_walk_reads_them) {
     ASSERT_EQ(config.steps, line) << config.print();
     ASSERT_EQ(config.stage_bytes(product) % (8 * line), 0) << config.print();
   }
-  for (const int64_t width : {0, 8, 16}) {
-    const Tensor packed = windows_weights(r, *p, width);
+  for (const auto& [width, paired] : {std::pair<int64_t, bool>{0, false}, {8, false}, {16, false}, {0, true}}) {
+    const Tensor packed = windows_weights(r, *p, width, paired);
     ASSERT_EQ(packed.shape(), (Shape{windows_lines(*p, width), steps * line}));
     for (int64_t l = 0; l < packed.shape()[0]; ++l) {
-      const int64_t part = 4 * width, m = width == 0 ? l
-                                                     : l / part * part + kernels::walked_channel(static_cast<int>(l % part),
-                                                                                                 static_cast<int>(width));
+      const int64_t part = 4 * width, m = paired       ? l / 16 * 16 + kernels::paired_channel(static_cast<int>(l % 16))
+                                          : width == 0 ? l
+                                                       : l / part * part + kernels::walked_channel(static_cast<int>(l % part),
+                                                                                                   static_cast<int>(width));
       if (m >= p->m) continue;
       std::vector<int64_t> sums(static_cast<size_t>(p->pixels())), want = sums;
       kernels::HopperWalk<2> walk(w, chunks, 1, 0);

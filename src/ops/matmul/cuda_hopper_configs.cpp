@@ -91,6 +91,8 @@ std::vector<TileShape> every_tile() {
   // Three or four warps to a quarter of a multiprocessor, where ends take longer than products.
   all.push_back({64, 128, 3, 1, false, true});
   all.push_back({64, 128, 2, 2, false, true});
+  all.push_back({128, 64, 3, 1, false, true});
+  all.push_back({256, 64, 2, 1, false, true});
   for (const int64_t m : {8, 16, 24, 32, 40, 48, 56, 64})
     for (const int64_t n : {64, 128, 256})
       if (n < 256 || m <= 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true});

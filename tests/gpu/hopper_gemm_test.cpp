@@ -117,6 +117,24 @@ TEST_F(GpuHopperGemm, splits_and_blocks_over_several_tiles) {
   EXPECT_GE(expect(few, 64 * 80, [](const HopperConfig& c) { return c.splits > 8 && !c.cluster(); }), 2u);
 }
 
+/// Blocks of a cluster finish shares of a tile: few rows, whose columns are those that are shared, and many; with what lies as y does.
+TEST_F(GpuHopperGemm, shares_of_tiles_that_blocks_of_a_cluster_finish) {
+  const std::string residual =
+      "(in0:f32, in1:f32, in2:f16) { %3 = add(in0, in1):f32; %4 = cast(in2):f32; %5 = add(%3, %4):f32; %6 = cast(%5):f16; return %6 }";
+  for (const int64_t m : {30, 200, 700})
+    for (const int64_t k : {64 * 8, 64 * 29 + 8}) {
+      const Shape y{m, 328};
+      Trial t = trial({.a = {m, k},
+                       .b = {k, 328},
+                       .y = y,
+                       .program = residual,
+                       .operands = {random_tensor(DType::f32, {328}, 3), random_tensor(DType::f16, y, 4)},
+                       .k = k});
+      EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.shares && c.splits == 2; }), 4u);
+      EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.shares && c.splits == 4; }), 2u);
+    }
+}
+
 TEST_F(GpuHopperGemm, blocks_and_groups_that_alternate_over_several_tiles_with_what_the_next_one_reads) {
   const std::string residual =
       "(in0:f32, in1:f32, in2:f16, in3:f16) { %4 = add(in0, in1):f32; %5 = cast(in2):f32; %6 = add(%4, %5):f32; %7 = "
@@ -140,10 +158,10 @@ TEST_F(GpuHopperGemm, small_problems_whose_blocks_and_groups_wait_for_each_other
   for (const int64_t m : {40, 600}) {
     const int64_t n = 520, k = 328;
     Trial t = trial({.a = {m, k}, .b = {k, n}, .y = {m, n}, .k = k});
-    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>> seen;
+    std::set<std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool>> seen;
     const auto each_way = [&](const HopperConfig& c) {
       return c.tile_m * c.tile_n <= 128 * 192 &&
-             seen.emplace(c.across, c.down, c.splits, c.swap, c.alternate, c.registers > 0).second;
+             seen.emplace(c.across, c.down, c.splits, c.shares, c.swap, c.alternate, c.registers > 0).second;
     };
     EXPECT_GE(expect(t, k, each_way, every), 5u);
   }

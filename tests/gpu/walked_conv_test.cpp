@@ -100,6 +100,23 @@ RandomProblem lines_of_64(uint32_t seed) {
   return p;
 }
 
+/// One whose K is split over a cluster of which each block finishes a share of a tile.
+RandomProblem shares_of_tiles(uint32_t seed) {
+  Dice dice(seed);
+  QuantizedCase c = random_case(dice, true);
+  c.x[1] = c.w[1] = dice.one_of({128, 256, 384, 512});
+  c.w[2] = c.w[3] = dice.one_of({2, 3});
+  c.x[2] += 4, c.x[3] += 4;
+  c.w[0] = dice.one_of({32, 64, 96, 128});
+  RandomProblem p{quantized_trial(c, Layout::nhwc)};
+  set_weights(p.trial, random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0);
+  if (dice.below(2) == 0) add_residual(p.trial, dice);
+  choose_candidate(p, dice, seed, [](const Candidate& candidate) {
+    return candidate.tactic == "hopper" && (candidate.config.ends_with(" e2") || candidate.config.ends_with(" e4"));
+  });
+  return p;
+}
+
 /// One whose channels fill the 64 rows of Hopper's instruction, in pairs that a lane has.
 RandomProblem pairs_of_channels(uint32_t seed) {
   Dice dice(seed);
@@ -298,6 +315,11 @@ TEST(GpuHopperIntegerConv, equals_the_reference_bit_for_bit_on_500_random_proble
 TEST(GpuHopperIntegerConv, of_lines_of_64_bytes_equals_the_reference_bit_for_bit_on_300_random_problems) {
   if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
   EXPECT_EQ(expect_right(300, lines_of_64), 300u);
+}
+
+TEST(GpuHopperIntegerConv, of_shares_of_tiles_equals_the_reference_bit_for_bit_on_200_random_problems) {
+  if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
+  EXPECT_GE(expect_right(200, shares_of_tiles), 80u) << "of the others no such tile is among those offered";
 }
 
 TEST(GpuHopperIntegerConv, of_pairs_of_channels_equals_the_reference_bit_for_bit_on_300_random_problems) {

@@ -14,6 +14,7 @@
 #include "common/ptx/copies.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_finish.cuh"
+#include "gemm/hopper_shares.cuh"
 #include "gemm/raster.cuh"
 #include "gemm/tile_loop.cuh"
 #include "pointwise/walk.cuh"
@@ -122,7 +123,21 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
       });
       if constexpr (Tile::alternate) place.template advance_by<Tile::stages>((Tile::groups - 1) * k_tiles);
     };
-    if constexpr (in_registers) {
+    if constexpr (in_registers && Plan::splits > 1) {
+      using Shares = ClusterShares<Tile, Plan::splits>;
+      using Share = typename Shares::Share;
+      static_assert(!Plan::persistent && Plan::Operands::sums == 1 && !Plan::Operands::mapped && Tile::norm == HopperNorm::none);
+      Shares::begin();
+      const u32 first = Shares::split() * Share::columns;
+      const SameRows rows;
+      typename Plan::template Registers<Share, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes + Shares::bytes, rows,
+                                                                               g.m, g.n);
+      finish.begin(tile.batch, row + (Tile::swap ? first : 0), column + (Tile::swap ? 0 : first));
+      multiply();
+      Share mine;
+      Shares::exchange(sums, mine, memory + Tile::ring_bytes, ring);
+      finish.finish(mine);
+    } else if constexpr (in_registers) {
       constexpr u32 products = Plan::Operands::sums;
       const SameRows rows;
       typename Plan::template Registers<Tile, decltype(args.epilogue)> finish(epilogue, memory + Tile::ring_bytes, rows, g.m,
@@ -151,12 +166,15 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
     }
     if constexpr (!Plan::persistent) break;
   }
-  if constexpr (in_registers) Plan::template Registers<Tile, decltype(args.epilogue)>::leave();
+  if constexpr (in_registers && Plan::splits == 1) Plan::template Registers<Tile, decltype(args.epilogue)>::leave();
 }
 
 /// Bytes of dynamic shared memory; the ring begins at a multiple of 1024.
 template <class Tile, class Plan, class Epilogue> __device__ constexpr int hopper_shared_bytes() {
-  if constexpr (Plan::in_registers)
+  if constexpr (Plan::in_registers && Plan::splits > 1) {
+    using Shares = ClusterShares<Tile, Plan::splits>;
+    return 1024 + Tile::ring_bytes + Shares::bytes + Plan::template Registers<typename Shares::Share, Epilogue>::bytes;
+  } else if constexpr (Plan::in_registers)
     return 1024 + Tile::ring_bytes + Plan::template Registers<Tile, Epilogue>::bytes;
   else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) return 1024 + Tile::ring_bytes;
   else return 1024 + Tile::ring_bytes + 4 * Tile::groups * Tile::exchange_bytes;

@@ -21,6 +21,7 @@ struct HopperConfig {
   int64_t registers = 0;         // of a multiplying thread by setmaxnreg; 0: as launched
   bool persistent = false;       // as many blocks as run at once, each of them over several tiles
   int64_t splits = 1;            // of k
+  bool shares = false;           // blocks of the cluster of splits finish shares of a tile's columns as if these were tiles
   int64_t stages = 0;
   kernels::HopperFinishing finishing = kernels::HopperFinishing::by_fours;
   int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
@@ -45,7 +46,9 @@ struct HopperConfig {
   int64_t rows() const { return (swap ? tile_n : tile_m) / (64 * sharing()); }
   int64_t columns() const { return swap ? tile_m : tile_n; }
   /// Whether the splits are a cluster; else their parts go through a workspace.
-  bool cluster() const { return finishing == kernels::HopperFinishing::split_by_cluster; }
+  bool cluster() const { return shares || finishing == kernels::HopperFinishing::split_by_cluster; }
+  /// As a tile what a block finishes: all of it, or its share.
+  HopperConfig finished() const;
   int64_t patch() const { return across * down; }
   /// Blocks of a cluster.
   int64_t cluster_blocks() const { return (cluster() ? splits : 1) * patch(); }
@@ -70,7 +73,7 @@ struct HopperConfig {
   int64_t shared_bytes(const CudaProblem& p) const;
   /// "128x256x64 g2 s4 b1 k1": the tile and steps of K, its groups, stages, blocks ("p": persistent) and splits; "swap", "w" (b packed) or "t" (b
   /// transposed) behind the tile, "a" behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share
-  /// ("+b4": four), "c4" instead of "k4" where the splits are a cluster, "l256" at the end where windows slide, "y" where results
+  /// ("+b4": four), "c4" instead of "k4" where the splits are a cluster, "e4" where its blocks finish shares, "l256" at the end where windows slide, "y" where results
   /// are stored by tensor maps.
   std::string print() const;
 };

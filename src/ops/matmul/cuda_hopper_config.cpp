@@ -49,6 +49,12 @@ int64_t HopperConfig::column_of(int64_t line) const {
   return line / part * part + kernels::walked_channel(static_cast<int>(line % part), static_cast<int>(width));
 }
 
+HopperConfig HopperConfig::finished() const {
+  HopperConfig c = *this;
+  if (shares) (swap ? c.tile_m : c.tile_n) /= splits;
+  return c;
+}
+
 int64_t HopperConfig::tiles(const CudaProblem& p) const { return divide_up(p.m, tile_m) * divide_up(p.n, tile_n) * p.batches(); }
 
 int64_t HopperConfig::tiles_m(const CudaProblem& p) const { return divide_up(divide_up(p.m, tile_m), down); }
@@ -66,10 +72,16 @@ int64_t HopperConfig::brought_bytes(const CudaProblem& p) const {
 }
 
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
+  // ClusterShares::bytes: of four bytes a sum.
+  const int64_t received = shares ? (splits - 1) * (tile_m * tile_n / splits) * 4 : 0;
   const int64_t ring =
-      1024 + (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
+      1024 + received +
+      (lines > 0 ? sliding_bytes(*this) : stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128);
   switch (finishing) {
-    case Finishing::in_registers: return ring + (paired ? groups * tile_m * 64 * rows() : staging_bytes(*this, ring));
+    case Finishing::in_registers: {
+      const HopperConfig c = finished();
+      return ring + (paired ? groups * c.tile_m * 64 * rows() : staging_bytes(c, ring));
+    }
     case Finishing::side_by_side: return ring + groups * (columns_bytes + held_bytes);
     case Finishing::split_by_cluster: return ring;
     case Finishing::by_fours:
@@ -87,7 +99,7 @@ std::string HopperConfig::print() const {
                      : transposed ? " t"
                                   : "",
                      packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
-                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits,
+                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", shares ? "e" : cluster() ? "c" : "k", splits,
                      lines > 0 ? fmt::format(" l{}", lines) : "", mapped ? " y" : "");
 }
 
@@ -150,6 +162,8 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
     // Many clusters begin late; sums go from block to block.
     us += 0.3 + 0.81 * real(count) / real(multiprocessors * together);
     us += area * 4 * real(c.splits - 1) / real(c.splits) / (20.3 * clocks_a_us) * real(each) / real(together);
+    // Where shares go straight from registers nobody waits for the ring; what that saves is not in these fits.
+    if (c.shares) us += 0.1;
   } else if (c.splits > 1) {
     us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
   }

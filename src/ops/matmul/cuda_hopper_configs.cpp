@@ -1,5 +1,6 @@
 // What Hopper's kernel can run of a product: the tiles, and the ways in which blocks have them, the best guess first.
 #include <algorithm>
+#include <optional>
 
 #include "base/number.h"
 #include "ops/cuda/epilogue_width.h"
@@ -185,7 +186,7 @@ bool fill_shared(const CudaProblem& p, const After& after, HopperConfig& c, cons
   for (c.stages = most_stages; c.stages > 1 && c.shared_bytes(p) > most;) --c.stages;
   if (c.stages < 2) return false;
   if (c.finishing != Finishing::in_registers || c.swap) return true;
-  const int64_t wanted = std::min<int64_t>(after.staged ? 4 : 2, staged_parts(c));
+  const int64_t wanted = std::min<int64_t>(after.staged ? 4 : 2, staged_parts(c.finished()));
   const auto fill = [&] {
     for (c.buffers = wanted; c.buffers > 1 && c.shared_bytes(p) > most;) --c.buffers;
   };
@@ -203,6 +204,26 @@ bool shares(const CudaProblem& p, const HopperConfig& c) {
 
 constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
 
+/// The same with K split over a cluster whose blocks each finish a share of the columns as a tile of its own, if such a share is one.
+std::optional<HopperConfig> shared(const CudaProblem& p, const After& after, HopperConfig c, int64_t splits, const Gpu& gpu) {
+  const bool side_by_side = c.finishing == Finishing::side_by_side;
+  if ((splits != 2 && splits != 4) || p.type == DType::f8e4m3fn || (!side_by_side && c.finishing != Finishing::in_registers))
+    return std::nullopt;
+  if (c.columns() % (splits * (c.paired ? 16 : 8)) != 0) return std::nullopt;
+  c.splits = splits, c.shares = true;
+  const int64_t columns = c.finished().tile_n;
+  After of_share = after;
+  if (side_by_side) {
+    c.width = lane_columns(p, columns);
+    if (columns % (4 * c.width) != 0) return std::nullopt;
+    of_share = After(p, c.width);
+    c.held_bytes = of_share.staged ? c.rows() * 64 * columns * bytes(p.epilogue.output().type, 1) : 0;
+  }
+  if (!c.paired) c.columns_bytes = of_share.columns_bytes(columns);
+  if (!fill_shared(p, of_share, c, gpu)) return std::nullopt;
+  return c;
+}
+
 /// The configuration, and with k split. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
   const int64_t count = c.tiles(p), steps = divide_up(p.k, c.steps);
@@ -212,6 +233,7 @@ std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const
     const bool cluster = f <= most_cluster, none_empty = (f - 1) * divide_up(steps, f) < steps;
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
     if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
+    if (const auto shares = cluster ? shared(p, after, c, f, gpu) : std::nullopt) ways.push_back(*shares);
     HopperConfig split = c;
     split.width = 0, split.paired = false;
     split.splits = f, split.finishing = cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;

@@ -29,6 +29,13 @@ __device__ __forceinline__ void st_shared_cluster_f32(u32 there, float x) {
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(x) : "memory");
 }
 
+/// 16 bytes, which `barrier`, of the same block as `there`, counts once they are there.
+__device__ __forceinline__ void st_async_v4(u32 there, const u32 (&x)[4], u32 barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there), "r"(x[0]),
+               "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(barrier)
+               : "memory");
+}
+
 /// Publishes what this thread wrote.
 __device__ __forceinline__ void barrier_cluster_arrive_release() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

@@ -57,6 +57,10 @@ template <class TA, HopperTileConfig C, int Lines, class TB = TA> struct Sliding
     u32 column = 0, row = 0;                                                // of the phase's tap
     u64 of_row = 0, of_tap = 0;                                             // where its lines begin
     int before = 0, image_before = 0, t = 0;                                // of the step before
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int e = 0; e < columns / 2; ++e) d[i][e] = 0;
     // At least one: where the sums could be those of no product, ptxas would serialise the products.
 #pragma unroll 1
     do {
@@ -70,7 +74,8 @@ template <class TA, HopperTileConfig C, int Lines, class TB = TA> struct Sliding
 #pragma unroll
       for (int step = 0; step < 4; ++step)
 #pragma unroll
-        for (int i = 0; i < rows; ++i) Base::product(d[i], left + i * per_block + step * per_step, right + step * per_step);
+        for (int i = 0; i < rows; ++i)
+          Base::product(d[i], left + i * per_block + step * per_step, right + step * per_step, 1);
       ptx::wgmma_commit_group();
       // The products of the step before are done, those of this one are on their way.
       ptx::wgmma_wait_group<1>();

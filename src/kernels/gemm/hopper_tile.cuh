@@ -64,7 +64,7 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   static constexpr int part = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : columns % 16 == 0 ? 16 : 8;
   static constexpr int exchange_row = swap ? 20 : part + 8, exchange_bytes = 8 * exchange_row * 4;   // of a warp
 
-  Sum d[rows][columns / 2] = {};                                            // (rows) of (64, columns)
+  Sum d[rows][columns / 2];                                                 // (rows) of (64, columns); none before multiply()
   HopperMoments<TA, rows, norm> moments;                                    // of the lines of left
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
@@ -82,19 +82,20 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   /// This thread's group.
   static __device__ __forceinline__ void synchronize_group() { ptx::bar_sync(2 + group(), 128); }
 
-  template <int Count> static __device__ __forceinline__ void product(Sum (&sums)[Count], u64 left, u64 right) {
+  /// sums += left · right, or where not `adds`, for sums that are none yet, sums = left · right.
+  template <int Count> static __device__ __forceinline__ void product(Sum (&sums)[Count], u64 left, u64 right, u32 adds) {
     if constexpr (integers) {
       static_assert(C.a_k_major && C.b_k_major && HopperSums<TB>::has_sign);
-      if constexpr (HopperSums<TA>::has_sign) ptx::wgmma_s8_s8(sums, left, right);
-      else if constexpr (swap) ptx::wgmma_s8_u8(sums, left, right);
-      else ptx::wgmma_u8_s8(sums, left, right);
+      if constexpr (HopperSums<TA>::has_sign) ptx::wgmma_s8_s8(sums, left, right, adds);
+      else if constexpr (swap) ptx::wgmma_s8_u8(sums, left, right, adds);
+      else ptx::wgmma_u8_s8(sums, left, right, adds);
     } else if constexpr (sizeof(TA) == 4) {
       static_assert(C.a_k_major && C.b_k_major);
-      ptx::wgmma_tf32(sums, left, right);
+      ptx::wgmma_tf32(sums, left, right, adds);
     } else {
       constexpr int trans_left = !(swap ? C.b_k_major : C.a_k_major), trans_right = !(swap ? C.a_k_major : C.b_k_major);
-      if constexpr (IsBf16<TA>::value) ptx::wgmma_bf16<trans_left, trans_right>(sums, left, right);
-      else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right);
+      if constexpr (IsBf16<TA>::value) ptx::wgmma_bf16<trans_left, trans_right>(sums, left, right, adds);
+      else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right, adds);
     }
   }
 
@@ -131,33 +132,40 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
     else multiply_together(ring, k_tiles, at, issued);
   }
 
+  using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major, 1, line>;
+  using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major, 1, line>;
+  /// Issues the products of the stage at `at`. Of the first the sums are none yet: said where it is compiled, or what they were before
+  /// would be kept while it is finished.
+  template <bool First> __device__ __forceinline__ void multiply_stage(u32 ring, u64 left, u64 right, const RingPlace& at) {
+    wait_for_phase(full(ring, at.stage), at.phase);
+    const u64 offset = static_cast<u64>(at.stage * (stage_bytes >> 4));
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < line / 32; ++step)
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+        product(d[i], left + offset + i * Left::per_block + step * Left::per_step, right + offset + step * Right::per_step,
+                step > 0 || !First);
+    ptx::wgmma_commit_group();
+    if constexpr (norm != HopperNorm::none)
+      moments.add(ring + at.stage * stage_bytes + group_of_tile() * (rows * 8192)), __syncwarp();
+  }
+
   template <class F> __device__ __forceinline__ void multiply_together(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
-    using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major, 1, line>;
-    using Right = HopperOperand<swap ? tile_m : tile_n, swap ? C.a_k_major : C.b_k_major, 1, line>;
     const u64 left = Left::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * Left::per_block);
     const u64 right = Right::descriptor(ring + (swap ? 0 : a_bytes));
     const u32 done = released(ring);
-    int before = 0, t = 0;                                                  // before: the stage of the step before
-    // At least one: where the sums could be those of no product, ptxas would serialise the products.
+    int before = at.stage;                                                  // the stage of the step before
+    multiply_stage<true>(ring, left, right, at);
+    at.template advance<stages>();
 #pragma unroll 1
-    do {
-      wait_for_phase(full(ring, at.stage), at.phase);
-      const u64 offset = static_cast<u64>(at.stage * (stage_bytes >> 4));
-      ptx::wgmma_fence();
-#pragma unroll
-      for (int step = 0; step < line / 32; ++step)
-#pragma unroll
-        for (int i = 0; i < rows; ++i)
-          product(d[i], left + offset + i * Left::per_block + step * Left::per_step, right + offset + step * Right::per_step);
-      ptx::wgmma_commit_group();
-      if constexpr (norm != HopperNorm::none)
-        moments.add(ring + at.stage * stage_bytes + group_of_tile() * (rows * 8192)), __syncwarp();
-      // The products of the step before are done, those of this one are on their way.
-      ptx::wgmma_wait_group<1>();
-      if (t > 0) release(done, before);
+    for (int t = 1; t < k_tiles; ++t) {
+      multiply_stage<false>(ring, left, right, at);
+      ptx::wgmma_wait_group<1>();                                           // of the step before; those of this one are on their way
+      release(done, before);
       before = at.stage;
       at.template advance<stages>();
-    } while (++t < k_tiles);
+    }
     issued();
     ptx::wgmma_wait_group<0>();
     release(done, before);
@@ -185,6 +193,10 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
     const u32 done = released(ring);
     Sum part[rows][columns / 2] = {};
     int t = 0;
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int e = 0; e < columns / 2; ++e) d[i][e] = 0;
 #pragma unroll 1
     do {
       wait_for_phase(full(ring, at.stage), at.phase);

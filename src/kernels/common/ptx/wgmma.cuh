@@ -83,16 +83,18 @@ template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
 }
 
 // The same with both operands in shared memory, d (64, N) and 16 steps of K of 16-bit types: d += a b.
-// TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N; where not Adds d = a b.
+// TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N; where not Adds, or not `adds`, d = a b, and
+// d may be anything before.
 // wgmma_TYPE(d of N / 2 sums, …).
 
 #define SMELT_PRODUCT(name, type, n, count, a, b, c, e, numbers, ...)                                                         \
-  template <int TransA, int TransB, int Adds = 1> __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right) { \
+  template <int TransA, int TransB, int Adds = 1>                                                                             \
+  __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right, u32 adds = Adds) {                             \
     asm volatile("{.reg .pred p; setp.ne.b32 p, %" #e ", 0;\n"                                                                \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, %" #count ", %" #a        \
                  ", p, 1, 1, %" #b ", %" #c ";}\n"                                                                            \
                  : __VA_ARGS__                                                                                                \
-                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB), "n"(Adds));                                               \
+                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB), "r"(adds));                                               \
   }
 // a (64, 16) in registers, b's lines along N: d += a b.
 #define SMELT_PRODUCT_OF_REGISTERS(name, type, n, count, a, b, c, e, numbers, ...)                                            \
@@ -138,11 +140,11 @@ SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCTS)
 // The same of 8 steps of K of floats whose last 13 bits are not read, and of 32 of 8-bit integers; their lines run along K.
 
 #define SMELT_PRODUCT_OF_TF32(n, count, a, b, c, e, numbers, ...)                                                             \
-  __device__ __forceinline__ void wgmma_tf32(float (&d)[count], u64 left, u64 right) {                                        \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+  __device__ __forceinline__ void wgmma_tf32(float (&d)[count], u64 left, u64 right, u32 adds = 1) {                          \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #b ", 0;\n"                                                                \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" numbers "}, %" #count ", %" #a ", p, 1, 1;}\n"   \
                  : __VA_ARGS__                                                                                                \
-                 : "l"(left), "l"(right));                                                                                    \
+                 : "l"(left), "l"(right), "r"(adds));                                                                         \
   }
 SMELT_WIDTHS(SMELT_PRODUCT_OF_TF32)
 SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_TF32)
@@ -161,11 +163,11 @@ SMELT_WIDTHS_OF_FLOATS(SMELT_PRODUCT_OF_E4M3)
 #undef SMELT_PRODUCT_OF_E4M3
 
 #define SMELT_INTEGERS(name, types, n, count, a, b, c, e, numbers, ...)                                                       \
-  __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right) {                                                 \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+  __device__ __forceinline__ void name(i32(&d)[count], u64 left, u64 right, u32 adds = 1) {                                   \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #b ", 0;\n"                                                                \
                  "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32." types " {" numbers "}, %" #count ", %" #a ", p;}\n"        \
                  : __VA_ARGS__                                                                                                \
-                 : "l"(left), "l"(right));                                                                                    \
+                 : "l"(left), "l"(right), "r"(adds));                                                                         \
   }
 #define SMELT_PRODUCTS_OF_INTEGERS(...)                    \
   SMELT_INTEGERS(wgmma_s8_s8, "s8.s8", __VA_ARGS__)        \

@@ -120,7 +120,8 @@ TEST_F(GpuHopperGemm, splits_and_blocks_over_several_tiles) {
 /// Blocks of a cluster finish shares of a tile: few rows, whose columns are those that are shared, and many; with what lies as y does.
 TEST_F(GpuHopperGemm, shares_of_tiles_that_blocks_of_a_cluster_finish) {
   const std::string residual =
-      "(in0:f32, in1:f32, in2:f16) { %3 = add(in0, in1):f32; %4 = cast(in2):f32; %5 = add(%3, %4):f32; %6 = cast(%5):f16; return %6 }";
+      "(in0:f32, in1:f32, in2:f16) { %3 = add(in0, in1):f32; %4 = cast(in2):f32; %5 = add(%3, %4):f32; %6 = cast(%5):f16; return "
+      "%6 }";
   for (const int64_t m : {30, 200, 700})
     for (const int64_t k : {64 * 8, 64 * 29 + 8}) {
       const Shape y{m, 328};

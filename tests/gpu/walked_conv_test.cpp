@@ -128,7 +128,8 @@ RandomProblem pairs_of_channels(uint32_t seed) {
   p.trial.inputs[2] = p.trial.bound.inputs[2].constant = Tensor::scalar<int64_t>(0).cast(c.x_type);
   if (dice.below(2) == 0) add_residual(p.trial, dice);
   choose_candidate(p, dice, seed, [](const Candidate& candidate) {
-    return candidate.tactic == "hopper" && candidate.config.find(" swap") != std::string::npos && candidate.config.ends_with(" k1");
+    return candidate.tactic == "hopper" && candidate.config.find(" swap") != std::string::npos &&
+           candidate.config.ends_with(" k1");
   });
   return p;
 }

@@ -199,10 +199,9 @@ Tensor windows_weights(const GpuRequest& r, const WindowsProblem& p, int64_t wid
   const int64_t lines = windows_lines(p, width), k = p.k(p.line()), taps = p.tap_count(), part = 4 * width;
   Tensor to = Tensor::zeros(DType::i8, {lines, k});
   for (int64_t l = 0; l < lines; ++l) {
-    const int64_t m =
-        width > 0 ? l / part * part + kernels::walked_channel(static_cast<int>(l % part), static_cast<int>(width))
-        : paired  ? l / 16 * 16 + kernels::paired_channel(static_cast<int>(l % 16))
-                  : l;
+    const int64_t m = width > 0 ? l / part * part + kernels::walked_channel(static_cast<int>(l % part), static_cast<int>(width))
+                      : paired  ? l / 16 * 16 + kernels::paired_channel(static_cast<int>(l % 16))
+                                : l;
     if (m >= p.m) continue;
     int8_t* segment = to.data<int8_t>() + l * k;
     int64_t first = 0;

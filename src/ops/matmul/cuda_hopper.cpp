@@ -123,8 +123,8 @@ std::vector<HopperConfig> hopper_offered(const std::vector<HopperConfig>& config
   std::vector<HopperConfig> offered;
   for (const HopperConfig& c : configs) {
     if (offered.size() == most) break;
-    if (++of_tile[{c.tile_m, c.tile_n, c.groups, c.swap, c.alternate, c.transposed, c.packed, c.lines > 0, c.shares ? -c.splits : c.splits}] >
-        most_of_a_tile)
+    if (++of_tile[{c.tile_m, c.tile_n, c.groups, c.swap, c.alternate, c.transposed, c.packed, c.lines > 0,
+                   c.shares ? -c.splits : c.splits}] > most_of_a_tile)
       continue;
     offered.push_back(c);
   }

@@ -99,8 +99,11 @@ std::string HopperConfig::print() const {
                      : transposed ? " t"
                                   : "",
                      packed ? " w" : "", groups, alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
-                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "", shares ? "e" : cluster() ? "c" : "k", splits,
-                     lines > 0 ? fmt::format(" l{}", lines) : "", mapped ? " y" : "");
+                     shared("a", across), shared("b", down), stages, blocks, persistent ? "p" : "",
+                     shares      ? "e"
+                     : cluster() ? "c"
+                                 : "k",
+                     splits, lines > 0 ? fmt::format(" l{}", lines) : "", mapped ? " y" : "");
 }
 
 namespace {
@@ -119,7 +122,8 @@ std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
       p.norm == kernels::HopperNorm::none
           ? ""
           : fmt::format(", .norm = HopperNorm::{}", p.norm == kernels::HopperNorm::rms ? "rms" : "layer"),
-      c.line == line_bytes ? "" : fmt::format(", .line = {}", c.line), c.lines > 0 ? fmt::format(", {}", c.lines) : "", p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
+      c.line == line_bytes ? "" : fmt::format(", .line = {}", c.line), c.lines > 0 ? fmt::format(", {}", c.lines) : "",
+      p.type_b == p.type ? "" : fmt::format(", {}", operand_type(p.type_b)));
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of

@@ -62,8 +62,8 @@ bool takes_pairs(const CudaProblem& p) {
   if (!integers(p) || p.image_bytes == 0 || bytes(p.epilogue.output().type, 1) != 1 || p.epilogue.columns() % access != 0)
     return false;
   const CudaEpilogue e = p.epilogue.at_width(access);
-  return e.access(0) == 1 && std::ranges::all_of(hopper_operand_kinds(e, access),
-                                                 [](Kind k) { return k == Kind::by_column || k == Kind::staged; });
+  return e.access(0) == 1 &&
+         std::ranges::all_of(hopper_operand_kinds(e, access), [](Kind k) { return k == Kind::by_column || k == Kind::staged; });
 }
 
 /// A tile and the groups of four warps that have it; how many blocks a multiprocessor holds.

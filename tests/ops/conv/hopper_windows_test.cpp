@@ -169,7 +169,8 @@ INSTANTIATE_TEST_SUITE_P(Lines, HopperWeights, testing::Values(std::pair{144, 64
 
 TEST_P(HopperWeights, lie_as_the_walk_reads_them) {
   const auto [channels, expected_line] = GetParam();
-  QuantizedCase c{.x = {2, channels, 4, 5}, .w = {32, channels, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
+  QuantizedCase c{
+      .x = {2, channels, 4, 5}, .w = {32, channels, 3, 2}, .pads = {1, 1, 0, 1}, .strides = {2, 1}, .w_type = DType::u8};
   Trial t = quantized_trial(c);
   set_weights(t, random_bytes(DType::u8, c.w, 7), 128);
   t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(0);

@@ -66,7 +66,8 @@ TEST(Banks, of_columns_that_lanes_read_meet_once) {
           for (int e = 1; e < part; ++e) EXPECT_EQ(k::lane_column_place(first + e, width, part), place + e);
           addresses.push_back(static_cast<uint32_t>(place * bytes));
         }
-        EXPECT_EQ(busiest(addresses, static_cast<uint32_t>(part * bytes)), 1) << width << " columns of a lane, " << bytes << " bytes";
+        EXPECT_EQ(busiest(addresses, static_cast<uint32_t>(part * bytes)), 1)
+            << width << " columns of a lane, " << bytes << " bytes";
       }
     }
 }

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <regex>
 #include <thread>
 
 #include "bench.h"
@@ -18,6 +19,7 @@ const Problem problems[] = {
     {"vit_b_16", DType::f16, 1, 12, 12, 197, 197, 64},
     {"bert_base", DType::f16, 8, 12, 12, 384, 384, 64},
     {"llama_gpt causal", DType::bf16, 4, 16, 4, 1024, 1024, 32, Problem::causal},
+    {"llama_gpt causal beside", DType::bf16, 4, 16, 4, 1024, 1024, 32, Problem::causal, true},
     {"llama_gpt mask", DType::bf16, 4, 16, 4, 1024, 1024, 32, Problem::run_time},
     {"dit_xl_2", DType::f16, 2, 16, 16, 256, 256, 72},
     {"sd15 4096", DType::f16, 2, 8, 8, 4096, 4096, 40},
@@ -93,11 +95,13 @@ Case rotary_case(const Problem& p) {
   return c;
 }
 
-void run(Case& c) {
+void run(Case& c, const std::string& wanted) {
   c.bound.node = &c.node;
   ops::Machine machine;
   machine.gpu = gpu();
-  const ops::Offer offer = ops::offer(c.bound, machine);
+  ops::Offer offer = ops::offer(c.bound, machine);
+  const std::regex match(wanted);
+  std::erase_if(offer.candidates, [&](const auto& o) { return !std::regex_search(o.tactic + " " + o.config, match); });
   int64_t moved = 0;
   for (const auto* tensors : {&c.bound.inputs, &c.bound.outputs})
     for (const ops::BoundTensor& t : *tensors) moved += bytes(t.type, elements(t.shape));
@@ -112,36 +116,50 @@ void run(Case& c) {
     std::vector<std::jthread> threads;
     for (unsigned t = 0; t < std::min(16u, std::thread::hardware_concurrency()); ++t)
       threads.emplace_back([&] {
-        for (size_t i = next++; i < kernels.size(); i = next++) kernels[i] = offer.candidates[i].prepare();
+        for (size_t i = next++; i < kernels.size(); i = next++) try {
+            kernels[i] = offer.candidates[i].prepare();
+          } catch (const Error& e) {
+            fmt::print(stderr, "{} {}: {}\n", offer.candidates[i].tactic, offer.candidates[i].config, e.what());
+          }
       });
   }
   std::vector<double> best;
   std::string tactic;
-  for (size_t i = 0; i < kernels.size(); ++i) {
+  std::vector<std::vector<double>> times(kernels.size());
+  for (size_t n = 0; n < 2 * kernels.size(); ++n) {
+    const size_t i = n % kernels.size();
+    if (!kernels[i]) continue;
     const Rotating workspace(DType::f32, std::max<int64_t>(1, kernels[i]->workspace() / 4 + 1), moved + kernels[i]->workspace());
-    auto us = cuda::time_graph(gpu()->device,
-                               [&](int call, cuda::abi::Stream stream) {
-                                 std::vector<const void*> inputs;
-                                 for (const Rotating& x : in) inputs.push_back(x.at(call));
-                                 void* out = y.at(call);
-                                 kernels[i]->run({inputs, {&out, 1}, workspace.at(call), stream});
-                               },
-                               {.calls = 20, .replays = 20, .budget_us = 2e5});
-    std::ranges::sort(us);
-    report(c.name, fmt::format("{} ({:.1f})", offer.candidates[i].config, offer.candidates[i].estimate_us), us, moved);
-    if (best.empty() || quantile(us, 0.5) < quantile(best, 0.5)) best = us, tactic = offer.candidates[i].config;
+    const auto us = cuda::time_graph(gpu()->device,
+                                     [&](int call, cuda::abi::Stream stream) {
+                                       std::vector<const void*> inputs;
+                                       for (const Rotating& x : in) inputs.push_back(x.at(call));
+                                       void* out = y.at(call);
+                                       kernels[i]->run({inputs, {&out, 1}, workspace.at(call), stream});
+                                     },
+                                     {.calls = 20, .replays = 20, .budget_us = 2e5});
+    times[i].insert(times[i].end(), us.begin(), us.end());
   }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<double>& us = times[i];
+    if (us.empty()) continue;
+    std::ranges::sort(us);
+    const ops::Candidate& of = offer.candidates[i];
+    report(c.name, fmt::format("{} {} ({:.1f})", of.tactic, of.config, of.estimate_us), us, moved);
+    if (best.empty() || quantile(us, 0.5) < quantile(best, 0.5)) best = us, tactic = of.tactic + " " + of.config;
+  }
+  if (best.empty()) return;
   report(c.name, "best: " + tactic, best, moved);
 }
 
 }  // namespace
 
-void attention(std::string_view filter) {
+void attention(std::string_view filter, const std::string& wanted) {
   for (const Problem& p : problems) {
     std::vector<Case> cases{attention_case(p)};
-    if (p.name.starts_with("llama") && p.mask != Problem::run_time) cases.push_back(rotary_case(p));
+    if (p.name.starts_with("llama") && !p.beside && p.mask != Problem::run_time) cases.push_back(rotary_case(p));
     for (Case& c : cases)
-      if (c.name.find(filter) != std::string::npos) run(c);
+      if (c.name.find(filter) != std::string::npos) run(c, wanted);
   }
 }
 

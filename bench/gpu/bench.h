@@ -132,8 +132,11 @@ void movement();
 void nms(size_t first, size_t last);  // of its problems
 void roi_align();
 void select();
-/// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
-void attention(std::string_view filter);
+/// What tensor maps bring of keys that lie in different ways.
+void boxes();
+/// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp), or those
+/// whose "tactic config" has a match of `wanted`; all of them twice in turn.
+void attention(std::string_view filter, const std::string& wanted = "");
 
 /// Convolutions of `n` images: "resnet50", "depthwise", "concatenated" (KERNELS.md's) or "concatenated_in_models"; of each tactic the `candidates` that rank first; in f16, or
 /// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp). With

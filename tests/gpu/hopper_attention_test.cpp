@@ -78,10 +78,36 @@ TEST_F(GpuHopperAttention, of_causal_masks_that_let_see_more_or_less) {
 /// A block goes over the rows of several: of one tile of keys, of an odd number and an even one.
 TEST_F(GpuHopperAttention, of_more_blocks_than_run_at_once) {
   for (const int64_t keys : {77, 250, 400})
-    for (const int64_t depth : {64, 128}) {
+    for (const int64_t depth : {32, 64, 128}) {
       const Case c{.batch = 8, .heads = 16, .kv_heads = 4, .queries = 300, .keys = keys, .depth = depth};
       EXPECT_GE(expect(c), 1u);
       EXPECT_GE(expect(causal(c, keys > 300 ? 100 : 0)), 1u);
+    }
+}
+
+/// Rows of all lengths: the first see one tile and the last many, a mask lets see less than a tile, rows end in the middle of a group, and
+/// groups that share rows have a tile more or less than each other, or none.
+TEST_F(GpuHopperAttention, of_causal_masks_over_rows_of_all_lengths) {
+  for (const int64_t depth : {24, 32, 64})
+    for (const auto& [queries, keys] : {std::pair{190, 190}, {512, 512}, {1024, 1024}, {129, 640}, {640, 640}}) {
+      const Case c{.type = DType::bf16, .batch = 3, .heads = 8, .kv_heads = 2, .queries = queries, .keys = keys, .depth = depth};
+      EXPECT_GE(expect(causal(c, keys - queries)), 1u);
+      if (queries < 600) EXPECT_GE(expect(causal(c, -3)), 1u);
+    }
+}
+
+/// What was summed before is scaled with each new maximum.
+TEST_F(GpuHopperAttention, of_scores_that_rise_from_tile_to_tile) {
+  for (const DType type : {DType::f16, DType::bf16})
+    for (const int64_t depth : {32, 64}) {
+      Trial t = trial({.type = type, .heads = 4, .kv_heads = 4, .queries = 200, .keys = 520, .depth = depth, .scale = 1});
+      Tensor keys = Tensor::empty(DType::f64, {1, 4, 520, depth});  // scores rise along the keys by about 40
+      const Tensor noise = random_tensor(DType::f64, {1, 4, 520, depth}, 8, -0.5, 0.5);
+      for (int64_t i = 0; i < keys.size(); ++i)
+        keys.data<double>()[i] =
+            noise.data<double>()[i] + 80.0 / 520 * static_cast<double>(i / depth % 520) / static_cast<double>(depth);
+      t.inputs[1] = keys.cast(type);
+      EXPECT_GE(expect(t, tolerance(type)), 1u);
     }
 }
 

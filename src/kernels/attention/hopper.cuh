@@ -7,14 +7,16 @@
 // running maximum and sum in registers, O += P V with P in registers: the sums of a product lie as the left operand of the next.
 // The products of a tile's scores are on their way while the values of the tile before are multiplied, and the weights are
 // computed while these still are. Where several groups share a block they issue their products in turn, so that one multiplies
-// while another computes weights.
+// while another computes weights. Where Shared, the groups have the same 64 rows, each every Groups-th tile of keys, and the first adds
+// up what they found.
 //
-// In shared memory all tensors are chunks of 64 columns, 128 bytes a row, whose 16-byte vectors are swizzled; columns beyond a
-// depth and rows beyond a length are zeros, which the copies write:
+// In shared memory all tensors are chunks of 64 columns, 128 bytes a row, or of 32 and 64, whose 16-byte vectors are swizzled;
+// columns beyond a depth and rows beyond a length are zeros, which the copies write:
 //
-//   rows      (groups, chunks, 64 rows, 128 bytes)     of q; at the end, or behind them, of y, which is stored from there
-//   stages    (stages) of keys (chunks, Keys, 128 bytes) and values (chunks, Keys, 128 bytes)
+//   rows      (groups, chunks, 64 rows, line)          of q; at the end, or behind them, of y, which is stored from there
+//   stages    (stages) of keys (chunks, Keys, line) and values (chunks, Keys, line)
 //   barriers
+//   parts     (Groups - 1) of (columns / 2 + 4, 128) floats, where Shared: O, maxima and sums of the other groups' threads
 //
 // Sums lie as wgmma leaves them: s[4 c + 2 r + e] of a lane is row 16 (warp % 4) + lane / 4 + 8 r of the group, and column
 // 8 c + 2 (lane % 4) + e.
@@ -25,6 +27,8 @@
 // memory.
 #pragma once
 
+#include "attention/hopper_blocks.cuh"
+#include "attention/hopper_copies.cuh"
 #include "attention/scores.cuh"
 #include "attention/weights.cuh"
 #include "common/dependent_launch.cuh"
@@ -40,8 +44,11 @@
 
 template <class T, HopperAttentionConfig C> struct HopperAttention {
   static constexpr int groups = C.groups, keys = C.keys, stages = C.stages, registers = C.registers;
-  static constexpr int group_rows = hopper_attention_rows, chunk_columns = hopper_attention_columns, line = 128;
-  static constexpr int rows = group_rows * groups, threads = 128 * groups;  // threads: that have sums
+  static constexpr bool shared_rows = C.shared_rows, in_turn = groups > 1 && !shared_rows;
+  static constexpr int row_groups = shared_rows ? 1 : groups, key_groups = shared_rows ? groups : 1;
+  static_assert(!shared_rows || !C.persistent);
+  static constexpr int group_rows = hopper_attention_rows, chunk_columns = C.columns, line = 2 * chunk_columns;
+  static constexpr int rows = group_rows * row_groups, threads = 128 * groups;  // threads: that have sums
   static constexpr int block_threads = threads + (registers ? 128 : 32);    // setmaxnreg takes four warps
   static constexpr int steps = (C.depth + 15) / 16;                         // of 16 along the depth
   // Of O: what an instruction has of all widths from the depth on.
@@ -55,10 +62,13 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
   static constexpr int most_chunks = depth_chunks > value_chunks ? depth_chunks : value_chunks;
   static constexpr int group_bytes = (persistent ? depth_chunks + value_chunks : most_chunks) * row_chunk;
   static constexpr int key_bytes = depth_chunks * key_chunk, value_bytes = value_chunks * key_chunk;
-  static constexpr int stage_bytes = key_bytes + value_bytes, stages_at = groups * group_bytes;
+  static constexpr int stage_bytes = key_bytes + value_bytes, stages_at = row_groups * group_bytes;
   static constexpr int barriers = stages_at + stages * stage_bytes;
-  static constexpr int shared_bytes = 1024 + barriers + (16 * groups + 32 * stages + 127) / 128 * 128;
+  static constexpr int parts_at = barriers + (16 * groups + 32 * stages + 127) / 128 * 128;
+  static constexpr int part_bytes = (columns / 2 + 4) * 128 * 4;
+  static constexpr int shared_bytes = 1024 + parts_at + (key_groups - 1) * part_bytes;
   static_assert(C.depth % 8 == 0 && C.value_depth % 8 == 0 && keys % 16 == 0 && keys <= 256 && groups <= 3);
+  static_assert(chunk_columns == 64 || chunk_columns == 32);
 
   float s[keys / 2];                                                        // (64, Keys)
   float o[columns / 2];                                                     // (64, columns)
@@ -84,12 +94,17 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
   static __device__ __forceinline__ void initialize(u32 memory) {
 #pragma unroll
     for (int n = 0; n < stages; ++n) {
-      ptx::mbarrier_init(keys_full(memory, n), 1), ptx::mbarrier_init(keys_empty(memory, n), 4 * groups);
-      ptx::mbarrier_init(values_full(memory, n), 1), ptx::mbarrier_init(values_empty(memory, n), 4 * groups);
+      ptx::mbarrier_init(keys_full(memory, n), 1), ptx::mbarrier_init(keys_empty(memory, n), 4 * row_groups);
+      ptx::mbarrier_init(values_full(memory, n), 1), ptx::mbarrier_init(values_empty(memory, n), 4 * row_groups);
     }
 #pragma unroll
-    for (int g = 0; g < groups; ++g) ptx::mbarrier_init(rows_full(memory, g), 1), ptx::mbarrier_init(rows_empty(memory, g), 4);
+    for (int g = 0; g < row_groups; ++g) ptx::mbarrier_init(rows_full(memory, g), 1), ptx::mbarrier_init(rows_empty(memory, g), 4);
     ptx::fence_mbarrier_init();
+  }
+  /// To the group's next tile.
+  static __device__ __forceinline__ void go_on(RingPlace& at) {
+    if constexpr (key_groups == 1) at.advance<stages>();
+    else at.advance_by<stages>(key_groups);
   }
   /// The warp is done with what `empty` is of.
   static __device__ __forceinline__ void release(u32 empty) {
@@ -98,10 +113,10 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
   static __device__ __forceinline__ void synchronize_group() { ptx::bar_sync(1 + group(), 128); }
   /// Groups issue products one after the other.
   static __device__ __forceinline__ void wait_for_turn() {
-    if constexpr (groups > 1) ptx::bar_sync(1 + groups + group(), 256);
+    if constexpr (in_turn) ptx::bar_sync(1 + groups + group(), 256);
   }
   static __device__ __forceinline__ void pass_turn() {
-    if constexpr (groups > 1) ptx::bar_arrive(1 + groups + (group() + 1) % groups, 256);
+    if constexpr (in_turn) ptx::bar_arrive(1 + groups + (group() + 1) % groups, 256);
   }
 
   template <int Adds> static __device__ __forceinline__ void multiply(float (&sums)[keys / 2], u64 left, u64 right) {
@@ -111,20 +126,23 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
 
   /// S = Q Kt, on its way.
   __device__ __forceinline__ void issue_scores(u64 queries, u32 keys_at) {
-    const u64 right = swizzled_matrix(keys_at);
+    constexpr int in_chunk = chunk_columns / 16;                            // steps
+    const u64 right = swizzled_matrix<line>(keys_at);
     multiply<0>(s, queries, right);
 #pragma unroll
     for (int step = 1; step < steps; ++step)
-      multiply<1>(s, queries + step / 4 * (row_chunk >> 4) + step % 4 * 2, right + step / 4 * (key_chunk >> 4) + step % 4 * 2);
+      multiply<1>(s, queries + step / in_chunk * (row_chunk >> 4) + step % in_chunk * 2,
+                  right + step / in_chunk * (key_chunk >> 4) + step % in_chunk * 2);
     ptx::wgmma_commit_group();
   }
   /// O += P V, on its way.
   __device__ __forceinline__ void issue_values(u32 values_at) {
-    const u64 right = swizzled_matrix(values_at, key_chunk);
+    const u64 right = swizzled_matrix<line>(values_at, key_chunk);
 #pragma unroll
     for (int step = 0; step < keys / 16; ++step) {
-      if constexpr (IsBf16<T>::value) ptx::wgmma_bf16_of_registers(o, p[step], right + step * (16 * line >> 4));
-      else ptx::wgmma_f16_of_registers(o, p[step], right + step * (16 * line >> 4));
+      const u64 here = right + step * (16 * line >> 4);
+      if constexpr (IsBf16<T>::value) ptx::wgmma_bf16_of_registers(o, p[step], here);
+      else ptx::wgmma_f16_of_registers(o, p[step], here);
     }
     ptx::wgmma_commit_group();
   }
@@ -183,7 +201,7 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
       top[r] = most;
       base[r] = most == minus_infinity ? 0.f : Low ? most : most * log2e;    // nothing visible: exp2(-inf) is 0
     }
-    float sums[2][2] = {};                                                   // (2) of even and odd columns
+    float part[2][2] = {};                                                   // (2) of even and odd columns
 #pragma unroll
     for (int c = 0; c < keys / 8; ++c)
 #pragma unroll
@@ -192,10 +210,10 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
         for (int e = 0; e < 2; ++e) {
           float& x = s[4 * c + 2 * r + e];
           x = exp2_of(Low ? (x - base[r]) * log2e : x * factor - base[r]);
-          sums[r][e] += x;
+          part[r][e] += x;
         }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) total[r] = total[r] * faded[r] + (sums[r][0] + sums[r][1]);   // of this lane's columns
+    for (int r = 0; r < 2; ++r) total[r] = total[r] * faded[r] + (part[r][0] + part[r][1]);   // of this lane's columns
   }
 
   __device__ __forceinline__ void fade(const float (&faded)[2]) {
@@ -214,6 +232,39 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
         p[step][e] = smelt_flash::rounded_pair<T>(s[8 * step + 2 * e], s[8 * step + 2 * e + 1]);
   }
 
+  /// Of groups that share rows: the others leave what they found to the first, which adds it up; whether this is the first. Lanes of the
+  /// same place have the same rows and columns in all groups.
+  __device__ __forceinline__ bool add_up(u32 memory) {
+    const int thread = threadIdx.x % 128;
+    const auto at = [&](int group, int i) { return memory + parts_at + (group - 1) * part_bytes + (i * 128 + thread) * 4; };
+    if (group() > 0) {
+#pragma unroll
+      for (int i = 0; i < columns / 2; ++i) ptx::st_shared_u32(at(group(), i), __float_as_uint(o[i]));
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        ptx::st_shared_u32(at(group(), columns / 2 + r), __float_as_uint(top[r]));
+        ptx::st_shared_u32(at(group(), columns / 2 + 2 + r), __float_as_uint(total[r]));
+      }
+      ptx::bar_arrive(1 + groups, threads);
+      return false;
+    }
+    ptx::bar_sync(1 + groups, threads);
+#pragma unroll 1
+    for (int g = 1; g < groups; ++g) {
+      float mine[2], theirs[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float their_top = ptx::ld_shared_f32(at(g, columns / 2 + r)), most = fmaxf(top[r], their_top);
+        mine[r] = smelt_flash::faded_by(top[r], most), theirs[r] = smelt_flash::faded_by(their_top, most);
+        top[r] = most;
+        total[r] = total[r] * mine[r] + ptx::ld_shared_f32(at(g, columns / 2 + 2 + r)) * theirs[r];
+      }
+#pragma unroll
+      for (int i = 0; i < columns / 2; ++i) o[i] = o[i] * mine[i / 2 % 2] + ptx::ld_shared_f32(at(g, i)) * theirs[i / 2 % 2];
+    }
+    return true;
+  }
+
   /// Divides O by the sums, and writes it to the group's rows of shared memory.
   __device__ __forceinline__ void write(u32 to, bool nan_guard) {
     float part[2];
@@ -229,80 +280,43 @@ template <class T, HopperAttentionConfig C> struct HopperAttention {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float x = zero[r] ? 0.f : o[4 * c + 2 * r] * part[r], y = zero[r] ? 0.f : o[4 * c + 2 * r + 1] * part[r];
-        const u32 at = to + c / 8 * row_chunk + hopper_attention_result(threadIdx.x / 32 % 4, lane(), r, c % 8);
+        constexpr int in_chunk = chunk_columns / 8;
+        const u32 at = to + c / in_chunk * row_chunk +
+                       hopper_attention_result<chunk_columns>(threadIdx.x / 32 % 4, lane(), r, c % in_chunk);
         ptx::st_shared_u32(at, smelt_flash::rounded_pair<T>(x, y));
       }
   }
 };
 
-/// A block's rows, and the tiles of keys that they see.
-template <class A, MaskKind Mask> struct HopperAttentionPlace {
-  u32 first_row, batch, head, tiles;
-  __device__ __forceinline__ HopperAttentionPlace(const HopperAttentionArgs& a, u32 at) {
-    // With a causal mask, the rows that see the most keys come first, since they take longest.
-    constexpr bool descending = Mask == MaskKind::causal;
-    const u32 row_tile = descending ? a.row_tiles - 1 - at / a.pairs : at % a.row_tiles;
-    const u32 pair = descending ? at % a.pairs : at / a.row_tiles;
-    batch = pair / a.heads, head = pair - batch * a.heads;
-    first_row = row_tile * A::rows;
-    u32 end = a.keys;
-    if constexpr (Mask == MaskKind::causal) {
-      const u32 last = (first_row + A::rows < a.queries ? first_row + A::rows : a.queries) - 1;
-      const i64 seen = static_cast<i64>(last) + a.offset + 1;
-      end = seen < 1 ? 1 : seen < end ? static_cast<u32>(seen) : end;       // rows that see nothing have a tile that is hidden
-    }
-    tiles = (end + A::keys - 1) / A::keys;
-  }
-};
-
-/// The copying thread.
-template <class A, MaskKind Mask> __device__ __forceinline__ void copy_tiles(const HopperAttentionArgs& a, u32 memory) {
-  constexpr int chunk = A::chunk_columns;
-  RingPlace place;
-  u32 phase = 1;                                                             // of the rows that are to be free
-#pragma unroll 1
-  for (u32 at = blockIdx.x; at < a.blocks; at += gridDim.x, phase ^= 1) {
-    const HopperAttentionPlace<A, Mask> block(a, at);
-    const i32 b = block.batch, h = block.head, kv = h / a.group;
-#pragma unroll 1
-    for (u32 n = 0; n < block.tiles; ++n) {
-      const i32 key = n * A::keys;
-      if (n == 0) {
+/// The end of a group's rows: they are divided by their sums, and stored.
+template <class A, MaskKind Mask>
+__device__ __forceinline__ void finish_attention(const HopperAttentionArgs& a, A& f, const HopperAttentionPlace<A, Mask>& block,
+                                                 u32 memory, u32 group) {
+  if constexpr (A::shared_rows)
+    if (!f.add_up(memory)) return;
+  if (A::persistent && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();   // the block before has been stored
+  A::synchronize_group();                                                    // all are done with the group's rows of q
+  const u32 rows = A::rows_of(memory, group) + A::results_at;
+  f.write(rows, a.nan_guard);
+  ptx::fence_proxy_async();
+  A::synchronize_group();
+  if (threadIdx.x % 128 == 0) {
 #pragma unroll
-        for (int g = 0; g < A::groups; ++g) {
-          wait_for_phase(A::rows_empty(memory, g), phase);
-          ptx::mbarrier_arrive_expect_tx(A::rows_full(memory, g), A::query_bytes);
-#pragma unroll
-          for (int c = 0; c < A::depth_chunks; ++c)
-            ptx::cp_async_bulk_tensor_4d(A::rows_of(memory, g) + c * A::row_chunk, &a.q, c * chunk,
-                                         block.first_row + g * A::group_rows, h, b, A::rows_full(memory, g));
-        }
-      }
-      wait_for_phase(A::keys_empty(memory, place.stage), place.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(A::keys_full(memory, place.stage), A::key_bytes);
-#pragma unroll
-      for (int c = 0; c < A::depth_chunks; ++c)
-        ptx::cp_async_bulk_tensor_4d(A::keys_of(memory, place.stage) + c * A::key_chunk, &a.k, c * chunk, key, kv, b,
-                                     A::keys_full(memory, place.stage));
-      wait_for_phase(A::values_empty(memory, place.stage), place.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(A::values_full(memory, place.stage), A::value_bytes);
-#pragma unroll
-      for (int c = 0; c < A::value_chunks; ++c)
-        ptx::cp_async_bulk_tensor_4d(A::values_of(memory, place.stage) + c * A::key_chunk, &a.v, c * chunk, key, kv, b,
-                                     A::values_full(memory, place.stage));
-      place.advance<A::stages>();
-    }
-    if constexpr (!A::persistent) break;
+    for (int c = 0; c < A::value_chunks; ++c)
+      ptx::cp_async_bulk_tensor_4d_store(&a.y, c * A::chunk_columns, block.first_row + group * A::group_rows, block.head,
+                                         block.batch, rows + c * A::row_chunk);
+    ptx::cp_async_bulk_commit_group();
   }
 }
 
 /// The threads that have sums.
 template <class A, MaskKind Mask, class Scores>
 __device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Scores scores,
-                                       const HopperAttentionPlace<A, Mask>& block, u32 memory, RingPlace& at, RingPlace& before,
-                                       u32 phase) {
+                                       const HopperAttentionPlace<A, Mask>& block, u32 memory, RingPlace& at, u32 phase) {
   constexpr int keys = A::keys;
-  const u32 group = A::group(), row = block.first_row + group * A::group_rows + A::row_of_group();   // this lane's first
+  constexpr u32 step = A::key_groups;
+  const u32 group = A::shared_rows ? 0 : A::group(), first = A::shared_rows ? A::group() : 0;   // of row groups; first tile
+  const u32 row = block.first_row + group * A::group_rows + A::row_of_group();                  // this lane's first
   if constexpr (Mask == MaskKind::program) scores.seek(block.batch, block.head);
   // Makes weights of the scores of the tile that begins at a key; O is not touched.
   const auto weigh = [&](u32 key, float(&faded)[2]) {
@@ -347,8 +361,10 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Score
   };
 
   f.clear();
-  const u64 queries = swizzled_matrix(A::rows_of(memory, group));
+  const u64 queries = swizzled_matrix<A::line>(A::rows_of(memory, group));
   float faded[2];
+  RingPlace before;                                                          // of the tile before, whose values are due
+  if (A::shared_rows && first >= block.tiles) return finish_attention<A, Mask>(a, f, block, memory, group);
   wait_for_phase(A::rows_full(memory, group), phase);
   wait_for_phase(A::keys_full(memory, at.stage), at.phase);
   ptx::wgmma_fence();
@@ -357,11 +373,11 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Score
   f.keep_scores();
   A::release(A::keys_empty(memory, at.stage));
   if (A::persistent && block.tiles == 1) A::release(A::rows_empty(memory, group));
-  at.template advance<A::stages>();
-  weigh(0, faded);
+  before = at, A::go_on(at);
+  weigh(first * keys, faded);
   f.round_weights();
 #pragma unroll 1
-  for (u32 n = 1; n < block.tiles; ++n) {
+  for (u32 n = first + step; n < block.tiles; n += step) {
     wait_for_phase(A::keys_full(memory, at.stage), at.phase);
     A::wait_for_turn();
     ptx::wgmma_fence();
@@ -380,7 +396,7 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Score
     A::release(A::values_empty(memory, before.stage));
     f.fade(faded);
     f.round_weights();
-    at.template advance<A::stages>(), before.template advance<A::stages>();
+    before = at, A::go_on(at);
   }
   wait_for_phase(A::values_full(memory, before.stage), before.phase);
   ptx::wgmma_fence();
@@ -388,35 +404,22 @@ __device__ __forceinline__ void attend(const HopperAttentionArgs& a, A& f, Score
   ptx::wgmma_wait_group<0>();
   f.keep_values();
   if constexpr (A::persistent) A::release(A::values_empty(memory, before.stage));
-  before.template advance<A::stages>();
-
-  if (A::persistent && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();   // the block before has been stored
-  A::synchronize_group();                                                    // all are done with the group's rows of q
-  const u32 rows = A::rows_of(memory, group) + A::results_at;
-  f.write(rows, a.nan_guard);
-  ptx::fence_proxy_async();
-  A::synchronize_group();
-  if (threadIdx.x % 128 == 0) {
-#pragma unroll
-    for (int c = 0; c < A::value_chunks; ++c)
-      ptx::cp_async_bulk_tensor_4d_store(&a.y, c * A::chunk_columns, block.first_row + group * A::group_rows, block.head,
-                                         block.batch, rows + c * A::row_chunk);
-    ptx::cp_async_bulk_commit_group();
-  }
+  finish_attention<A, Mask>(a, f, block, memory, group);
 }
 
 /// All of a block's rows, or of several.
 template <class A, MaskKind Mask, class Scores>
 __device__ __forceinline__ void attend_blocks(const HopperAttentionArgs& a, const Scores& scores, u32 memory) {
   A f;
-  RingPlace at, before;                                                      // before: of the tile before, whose values are due
+  RingPlace at;
   u32 phase = 0;
-  if constexpr (A::groups > 1)
+  if constexpr (A::shared_rows) at.template advance_by<A::stages>(A::group());
+  if constexpr (A::in_turn)
     if (A::group() == A::groups - 1) A::pass_turn();
 #pragma unroll 1
   for (u32 i = blockIdx.x; i < a.blocks; i += gridDim.x, phase ^= 1) {
     const HopperAttentionPlace<A, Mask> block(a, i);
-    attend<A, Mask>(a, f, scores, block, memory, at, before, phase);
+    attend<A, Mask>(a, f, scores, block, memory, at, phase);
     if constexpr (!A::persistent) break;
   }
   if (threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();

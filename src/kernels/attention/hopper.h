@@ -13,16 +13,19 @@ struct HopperAttentionConfig {
   int keys, stages;      // of a tile of keys, a multiple of 16; tiles in flight
   int registers;         // of a multiplying thread by setmaxnreg; 0: as launched
   bool persistent;       // a block goes over several blocks' rows
+  bool shared_rows;      // groups have the same rows, and the keys in turn; else they issue their products one after the other
+  int columns;           // of a line of shared memory: 64, or 32, where no depth has more
 };
 
-constexpr int hopper_attention_rows = 64, hopper_attention_columns = 64;   // of a group; of a line of 128 bytes
+constexpr int hopper_attention_rows = 64, hopper_attention_columns = 64;   // of a group; of a line, mostly
 
-/// Bytes from a group's chunk of y in shared memory to columns 8 c + 2 (lane % 4) and the next of row 16 warp + lane / 4 + 8 r.
-SMELT_SHARED constexpr u32 hopper_attention_result(u32 warp, u32 lane, u32 r, u32 c) {
-  return swizzled<2 * hopper_attention_columns>(16 * warp + lane / 4 + 8 * r, c) + 4 * (lane % 4);
+/// Bytes from a group's chunk of y in shared memory, lines of Columns, to columns 8 c + 2 (lane % 4) and the next of row
+/// 16 warp + lane / 4 + 8 r.
+template <int Columns> SMELT_SHARED constexpr u32 hopper_attention_result(u32 warp, u32 lane, u32 r, u32 c) {
+  return swizzled<2 * Columns>(16 * warp + lane / 4 + 8 * r, c) + 4 * (lane % 4);
 }
 
-/// Maps of [batch, heads, rows, columns]; boxes of `hopper_attention_columns` columns by a group's rows (q, y), or a tile's keys.
+/// Maps of [batch, heads, rows, columns]; boxes of a line's columns by a group's rows (q, y), or a tile's keys.
 struct HopperAttentionArgs {
   TensorMap q, k, v, y;
   u32 pairs, row_tiles;  // pairs: (batch, head)

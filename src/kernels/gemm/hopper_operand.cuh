@@ -14,7 +14,7 @@
 #include "common/shared.cuh"
 #include "kernels/gemm/hopper.h"
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ void wait_for_phase(u32 barrier, u32 parity) {
   while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
@@ -70,17 +70,14 @@ template <int Bytes> __device__ __forceinline__ void copy_packed(u32 shared, con
   ptx::cp_async_bulk_cache_hint(shared, b.words[0] + stage * Bytes, Bytes, barrier, ptx::createpolicy_evict_first());
 }
 
-/// The descriptor of lines of 128 bytes whose vectors are swizzled. PTX ISA, "Asynchronous warpgroup level matrix shared memory
-/// layout": 8 lines are 1024 bytes; where lines run along M or N, one of 64 elements lies `chunk` bytes behind the other.
-__device__ __forceinline__ u64 swizzled_matrix(u32 shared, u32 chunk) {
-  return u64{shared >> 4 & 0x3fffu} | u64{chunk >> 4} << 16 | u64{1024 >> 4} << 32 | u64{1} << 62;
+/// The descriptor of lines of 128 or 64 bytes whose vectors are swizzled. PTX ISA, "Asynchronous warpgroup level matrix shared memory
+/// layout": so many bytes from 8 lines to the next; where lines run along M or N, one lies `chunk` bytes behind the other.
+template <int Line = 128> __device__ __forceinline__ u64 swizzled_matrix(u32 shared, u32 chunk) {
+  static_assert(Line == 128 || Line == 64);
+  return u64{shared >> 4 & 0x3fffu} | u64{chunk >> 4} << 16 | u64{8 * Line >> 4} << 32 | u64{Line == 128 ? 1 : 2} << 62;
 }
 /// Where lines run along K: these have no chunks.
-__device__ __forceinline__ u64 swizzled_matrix(u32 shared) { return swizzled_matrix(shared, 16); }
-/// The same of lines of 64 bytes along K, 8 of which are 512.
-__device__ __forceinline__ u64 swizzled_matrix_of_64(u32 shared) {
-  return u64{shared >> 4 & 0x3fffu} | u64{16 >> 4} << 16 | u64{512 >> 4} << 32 | u64{2} << 62;
-}
+template <int Line = 128> __device__ __forceinline__ u64 swizzled_matrix(u32 shared) { return swizzled_matrix<Line>(shared, 16); }
 
 /// Sharing: blocks that each bring their part of it to all of them. Line: bytes.
 template <int Extent, bool KMajor, int Sharing = 1, int Line = 128> struct HopperOperand {
@@ -92,8 +89,7 @@ template <int Extent, bool KMajor, int Sharing = 1, int Line = 128> struct Hoppe
   static_assert(Line == 128 || (Line == 64 && KMajor));
 
   static __device__ __forceinline__ u64 descriptor(u32 shared) {
-    if constexpr (Line == 64) return swizzled_matrix_of_64(shared);
-    else if constexpr (KMajor) return swizzled_matrix(shared);
+    if constexpr (KMajor) return swizzled_matrix<Line>(shared);
     else return swizzled_matrix(shared, chunk);
   }
   /// Issues the copies of the steps from `k` on of the lines from `first` on.

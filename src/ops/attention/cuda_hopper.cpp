@@ -20,6 +20,8 @@ namespace {
 namespace abi = device::cuda::abi;
 using Args = kernels::HopperAttentionArgs;
 
+constexpr auto swizzle_64 = abi::TensorMapSwizzle{2};  // CU_TENSOR_MAP_SWIZZLE_64B
+
 std::string_view name_of(MaskKind m) { return m == MaskKind::none ? "none" : m == MaskKind::causal ? "causal" : "program"; }
 
 std::string source_of(const AttentionCuda& p, MaskKind mask, const HopperAttentionTile& t, const CudaScores& scores) {
@@ -29,7 +31,9 @@ std::string source_of(const AttentionCuda& p, MaskKind mask, const HopperAttenti
                                                                      {"keys", t.keys},
                                                                      {"stages", t.stages},
                                                                      {"registers", t.registers()},
-                                                                     {"persistent", t.persistent}});
+                                                                     {"persistent", t.persistent},
+                                                                     {"shared_rows", t.shared_rows},
+                                                                     {"columns", hopper_attention_columns(p.shape)}});
   const std::string tile =
       fmt::format("\nusing A = HopperAttention<{}, {}>;\nstatic_assert(A::shared_bytes == {} && A::block_threads == {});\n",
                   expr::cuda_type(p.type), config, t.shared_bytes(p.shape), t.threads());
@@ -42,9 +46,10 @@ std::string source_of(const AttentionCuda& p, MaskKind mask, const HopperAttenti
 /// All of the tensor map of [batch, heads, rows, columns] but the address.
 class RowsMap {
  public:
-  RowsMap(DType type, const Shape& extents, const Shape& strides, int64_t box_rows)
-      : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16) {
-    box_[0] = kernels::hopper_attention_columns, box_[1] = static_cast<uint32_t>(box_rows);
+  RowsMap(DType type, const Shape& extents, const Shape& strides, int64_t box_rows, int64_t box_columns)
+      : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16),
+        swizzle_(2 * box_columns == 64 ? swizzle_64 : abi::tensor_map_swizzle_128) {
+    box_[0] = static_cast<uint32_t>(box_columns), box_[1] = static_cast<uint32_t>(box_rows);
     for (size_t d = 0; d < 4; ++d) extents_[d] = static_cast<uint64_t>(extents[3 - d]);
     for (size_t d = 0; d < 3; ++d)  // the step of an axis of extent 1 is never taken, but must be one
       steps_[d] = extents[2 - d] == 1 ? 16 : static_cast<uint64_t>(bytes(type, strides[2 - d]));
@@ -52,17 +57,17 @@ class RowsMap {
   void encode(kernels::TensorMap& map, const void* address) const {
     constexpr uint32_t ones[] = {1, 1, 1, 1};
     abi::TensorMap made;
-    device::cuda::check(
-        device::cuda::driver().tensor_map_tiled(&made, type_, 4, const_cast<void*>(address), extents_, steps_, box_, ones,
-                                                abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
-                                                abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
-        "describing an attention's operand");
+    device::cuda::check(device::cuda::driver().tensor_map_tiled(&made, type_, 4, const_cast<void*>(address), extents_, steps_,
+                                                                box_, ones, abi::tensor_map_no_interleave, swizzle_,
+                                                                abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+                        "describing an attention's operand");
     static_assert(sizeof map == sizeof made);
     std::memcpy(&map, &made, sizeof map);
   }
 
  private:
   abi::TensorMapType type_;
+  abi::TensorMapSwizzle swizzle_;
   uint64_t extents_[4] = {}, steps_[3] = {};
   uint32_t box_[4] = {1, 1, 1, 1};
 };
@@ -71,10 +76,14 @@ class HopperAttention final : public CompiledKernel {
  public:
   HopperAttention(const AttentionCuda& p, ScoreMask mask, const HopperAttentionTile& t, const CudaScores& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, t.config()), source_of(p, mask.kind, t, scores), {}}, "attention"),
-        q_(p.type, {p.shape.batch, p.shape.heads, p.shape.queries, p.shape.depth}, p.strides[0], group_rows),
-        k_(p.type, {p.shape.batch, p.shape.kv_heads, p.shape.keys, p.shape.depth}, p.strides[1], t.keys),
-        v_(p.type, {p.shape.batch, p.shape.kv_heads, p.shape.keys, p.shape.value_depth}, p.strides[2], t.keys),
-        y_(p.type, {p.shape.batch, p.shape.heads, p.shape.queries, p.shape.value_depth}, p.strides[3], group_rows),
+        q_(p.type, {p.shape.batch, p.shape.heads, p.shape.queries, p.shape.depth}, p.strides[0], group_rows,
+           hopper_attention_columns(p.shape)),
+        k_(p.type, {p.shape.batch, p.shape.kv_heads, p.shape.keys, p.shape.depth}, p.strides[1], t.keys,
+           hopper_attention_columns(p.shape)),
+        v_(p.type, {p.shape.batch, p.shape.kv_heads, p.shape.keys, p.shape.value_depth}, p.strides[2], t.keys,
+           hopper_attention_columns(p.shape)),
+        y_(p.type, {p.shape.batch, p.shape.heads, p.shape.queries, p.shape.value_depth}, p.strides[3], group_rows,
+           hopper_attention_columns(p.shape)),
         mask_(mask.kind),
         scores_(scores),
         device_(gpu.device) {

@@ -122,18 +122,22 @@ TEST(Banks, of_sums_that_are_exchanged_meet_once) {
 }
 
 /// A warp writes two columns a lane to where a tensor map stores them from.
-TEST(Banks, of_attention_s_results_meet_once_and_all_are_written) {
+template <int Columns> void expect_results_without_conflicts() {
   std::set<uint32_t> words;
   for (uint32_t warp = 0; warp < 4; ++warp)
     for (uint32_t r = 0; r < 2; ++r)
-      for (uint32_t c = 0; c < 8; ++c) {
+      for (uint32_t c = 0; c < Columns / 8; ++c) {
         std::vector<uint32_t> addresses;
-        for (uint32_t lane = 0; lane < 32; ++lane) addresses.push_back(k::hopper_attention_result(warp, lane, r, c));
+        for (uint32_t lane = 0; lane < 32; ++lane) addresses.push_back(k::hopper_attention_result<Columns>(warp, lane, r, c));
         EXPECT_EQ(busiest(addresses, 4), 1) << "warp " << warp << ", rows " << r << ", columns " << c;
         words.insert(addresses.begin(), addresses.end());
       }
-  EXPECT_EQ(words.size(), size_t{k::hopper_attention_rows * k::hopper_attention_columns / 2});
-  EXPECT_LT(*words.rbegin(), uint32_t{k::hopper_attention_rows * k::hopper_attention_columns * 2});
+  EXPECT_EQ(words.size(), size_t{k::hopper_attention_rows * Columns / 2});
+  EXPECT_LT(*words.rbegin(), uint32_t{k::hopper_attention_rows * Columns * 2});
+}
+TEST(Banks, of_attention_s_results_meet_once_and_all_are_written) {
+  expect_results_without_conflicts<32>();
+  expect_results_without_conflicts<64>();
 }
 
 TEST(Banks, are_counted) {

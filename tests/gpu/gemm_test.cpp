@@ -107,7 +107,7 @@ TEST_P(GpuGemmTiles, on_extents_that_they_do_not_divide) {
   for (CudaConfig c : *configs) {
     c.splits = 1;
     if (!seen.insert(c.print()).second) continue;  // each tile once
-    c.splits = !c.persistent && ++split % 3 == 0 ? 3 : 1;
+    c.splits = !c.persistent && !c.fed && ++split % 3 == 0 ? 3 : 1;
     const int64_t m = c.tile_m + 24, n = c.tile_n + 40, k = 2 * c.stages * c.tile_k + 24;
     expect_config(c,
                   {.type = type,
@@ -264,12 +264,43 @@ TEST(GpuGemm, persistent_blocks_go_from_tile_to_tile) {
       "(in0:f32, in1:f16, in2:f16) { %3 = cast(in1):f32; %4 = add(in0, %3):f32; %5 = cast(in2):f32; %6 = add(%4, %5):f32; %7 = "
       "relu(%6):f32; %8 = cast(%7):f16; return %8 }";
   const int64_t rows = test_gpu()->info.multiprocessors / 8 + 2, m = 128 * rows - 100, n = 256 * 8 - 216;
-  for (const int64_t k : {40, 104, 520})
-    expect_config(c, {.a = {m, k},
-                      .b = {k, n},
-                      .program = program,
-                      .operands = {random_tensor(DType::f16, {n}, 4), random_tensor(DType::f16, {m, n}, 5)}});
-  expect_config(c, {.type = DType::bf16, .a = {3, 5 * 128 * 5, 72}, .b = {3, 484, 72}, .trans_b = true});
+  for (c.fed = false;; c.fed = true) {
+    for (const int64_t k : {40, 104, 520})
+      expect_config(c, {.a = {m, k},
+                        .b = {k, n},
+                        .program = program,
+                        .operands = {random_tensor(DType::f16, {n}, 4), random_tensor(DType::f16, {m, n}, 5)}});
+    expect_config(c, {.type = DType::bf16, .a = {3, 5 * 128 * 5, 72}, .b = {3, 484, 72}, .trans_b = true});
+    if (c.fed || test_gpu()->info.major < 9) break;
+  }
+}
+
+/// Stages that tensor maps bring: fewer than the ring has, as many, more; batches that repeat an operand; columns that are no vectors.
+TEST(GpuGemm, fed_tiles_have_their_stages_brought_by_tensor_maps) {
+  if (test_gpu()->info.major < 9) GTEST_SKIP() << "tensor maps are of Hopper on";
+  size_t tiles = 0;
+  for (const bool trans_b : {false, true}) {
+    Trial wide = trial({.a = {300, 2048}, .b = trans_b ? Shape{304, 2048} : Shape{2048, 304}, .trans_b = trans_b});
+    wide.bound.node = &wide.node;
+    const auto found = matmul::cuda_problem(wide.bound);
+    const auto configs = matmul::product_configs(*found, *test_gpu());
+    ASSERT_TRUE(configs) << configs.refusal().text;
+    for (const CudaConfig& c : *configs) {
+      if (!c.fed) continue;
+      ++tiles;
+      for (const int64_t k : {int64_t{8}, c.tile_k, c.tile_k * c.stages, c.tile_k * (c.stages + 1) - 8, int64_t{1000}}) {
+        expect_config(c, {.a = {77, k}, .b = trans_b ? Shape{304, k} : Shape{k, 304}, .trans_b = trans_b});
+        expect_config(c, {.type = DType::bf16,
+                          .a = {2, c.tile_m + 1, k},
+                          .b = trans_b ? Shape{c.tile_n + 3, k} : Shape{k, c.tile_n + 8},
+                          .trans_b = trans_b});
+      }
+      const Shape many = trans_b ? Shape{3, 40, 136} : Shape{3, 136, 40};
+      expect_config(c, {.a = {3, 130, 136}, .b = many, .trans_b = trans_b});
+      expect_config(c, {.a = {130, 136}, .b = many, .trans_b = trans_b});
+    }
+  }
+  EXPECT_GE(tiles, 8u);
 }
 
 TEST(GpuGemm, streams_share_the_last_tiles_by_steps_of_k_and_give_the_same_bits) {

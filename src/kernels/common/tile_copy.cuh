@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/copy_async.cuh"
+#include "kernels/common/line_shares.h"
 
 /// Which copies of a tile a thread issues: Lines lines of LineCopies copies each, by Threads threads. Neighbouring threads have
 /// neighbouring copies of a line.
@@ -11,7 +12,7 @@ template <int Lines, int LineCopies, int Threads> struct TileThreads {
   static constexpr bool whole_lines = LineCopies <= Threads;
   static constexpr int step = whole_lines ? Threads / LineCopies : 1;                        // lines that are copied at a time
   static constexpr int each = whole_lines ? (Lines + step - 1) / step : Lines * (LineCopies / Threads);   // copies of a thread
-  static constexpr bool all_copy = !whole_lines || Threads % LineCopies == 0;                // else the last threads have none
+  static constexpr bool all_copy = all_threads_copy(LineCopies, Threads);                    // else the last threads have none
   static_assert(whole_lines || LineCopies % Threads == 0);
 
   /// Of this thread's i-th copy. Int: i32 or u32, what the caller counts in.

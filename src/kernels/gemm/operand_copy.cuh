@@ -14,7 +14,7 @@ template <class T, bool KMajor, int Lines, int Line, Reads How, int Vec, int Thr
   static constexpr int size = sizeof(T), line_bytes = Line * size, tile_bytes = Lines * line_bytes;
   static_assert(Line % Vec == 0);
   using Share = TileThreads<Lines, Line / Vec, Threads>;
-  static_assert(Share::all_copy);
+  static constexpr bool all_copy = Share::all_copy;                         // else tensor maps alone bring it
 
   const T* from;             // this thread's first element of the next tile
   i64 line_step, element_step, tile_step;
@@ -24,6 +24,7 @@ template <class T, bool KMajor, int Lines, int Line, Reads How, int Vec, int Thr
   /// `left`: rows of a (columns of b) inside of the operand, from the tile's first on.
   __device__ __forceinline__ OperandCopy(const T* base, i64 line, i64 element, u32 left)
       : line_step(line), element_step(Vec == 1 ? element : 1), tile_step(KMajor ? Line * element_step : Lines * line) {
+    static_assert(all_copy);
     from = base + Share::line(0) * line_step + element_of(0) * element_step;
     lines_left = KMajor ? left : Lines;
     elements_left = KMajor ? Line : left;

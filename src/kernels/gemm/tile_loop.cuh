@@ -34,7 +34,7 @@ __device__ __forceinline__ void multiply_stages(Tile& sums, char* shared, Ring& 
   for (int t = 0; t < count; ++t) {
     const u32 filling = shared_address(shared) + ring.filling();
     sums.multiply_woven(
-        shared + ring.current(), shared + ring.next(), [&] { left(filling); },
+        shared_address(shared + ring.current()), shared_address(shared + ring.next()), [&] { left(filling); },
         [&] {
           right(filling + Tile::CopyA::tile_bytes);
           ring.issued_ahead();

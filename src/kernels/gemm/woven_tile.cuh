@@ -8,12 +8,15 @@
 //
 // The copies of a later stage are issued behind the first row and a step later. Threads wait for the next stage, and meet, just
 // before its first fragment loads.
+//
+// Chunked: lines of an operand that run along M or N are cut into chunks of 64, 128 bytes each, as tensor maps bring them:
+// (chunks, TileK, 128 bytes).
 #pragma once
 
 #include "gemm/tensor_tile.cuh"
 
 template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, int Ring, bool AKMajor, int AVec,
-          bool BKMajor, int BVec>
+          bool BKMajor, int BVec, bool Chunked = false>
 struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false, AKMajor, AVec, BKMajor, BVec> {
   using Base = TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false, AKMajor, AVec, BKMajor, BVec>;
   using typename Base::CopyA;
@@ -42,8 +45,8 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
 #pragma unroll
         for (int e = 0; e < 4; ++e) d[i][j][e] = 0;
   }
-  __device__ __forceinline__ void prologue(const char* stage) {
-    const u32 tile = shared_address(stage);
+  __device__ __forceinline__ void prologue(const char* stage) { prologue(shared_address(stage)); }
+  __device__ __forceinline__ void prologue(u32 tile) {
 #pragma unroll
     for (int n = 0; n < ahead; ++n) load_row(tile, n);
 #pragma unroll
@@ -52,9 +55,7 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
   /// Adds the product of one stage, whose first fragments are loaded, and loads those of the stage after it. issue_a() and issue_b()
   /// issue the copies of a later stage, wait_next() waits for the next.
   template <class IssueA, class IssueB, class Wait>
-  __device__ __forceinline__ void multiply_woven(const char* stage, const char* after, IssueA&& issue_a, IssueB&& issue_b,
-                                                 Wait&& wait_next) {
-    const u32 here = shared_address(stage), next = shared_address(after);
+  __device__ __forceinline__ void multiply_woven(u32 here, u32 next, IssueA&& issue_a, IssueB&& issue_b, Wait&& wait_next) {
     constexpr int waits = products - ahead, issues_b = waits > rows ? rows : waits - 1;
 #pragma unroll
     for (int n = 0; n < products; ++n) {
@@ -79,6 +80,13 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
     constexpr int period = LineBytes < 128 ? LineBytes : 128;
     return (address ^ (byte % period)) + byte / period * period;
   }
+  /// Byte `byte` of line `line`, which runs along M or N, of TileK lines of LineBytes.
+  template <int LineBytes> static __device__ __forceinline__ u32 across(u32 line, u32 byte) {
+    if constexpr (Chunked && LineBytes > 128) return byte / 128 * (K * 128) + tile_offset<128, Reads::neighbours>(line, byte % 128);
+    else return tile_offset<LineBytes, Reads::neighbours>(line, byte);
+  }
+  /// From a line to the next.
+  template <int LineBytes> static constexpr int pitch = Chunked && LineBytes > 128 ? 128 : LineBytes;
   __device__ __forceinline__ void load_row(u32 tile, int n) {
     const int step = n / rows % steps, i = n % rows;
     u32(&to)[4] = ring[n % Ring];
@@ -88,7 +96,7 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
       ptx::ldmatrix(to, moved<CopyA::line_bytes>(first, step * 32) + i * 16 * CopyA::line_bytes);
     } else {
       const u32 line = step * 16 + lane() / 16 * 8 + lane() % 8, row = first_row() + i * 16 + lane() / 8 % 2 * 8;
-      ptx::ldmatrix_trans(to, tile + tile_offset<CopyA::line_bytes, Reads::neighbours>(line, row * 2));
+      ptx::ldmatrix_trans(to, tile + across<CopyA::line_bytes>(line, row * 2));
     }
   }
   __device__ __forceinline__ void load_columns(u32 tile, int s, int j) {
@@ -99,11 +107,12 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
       const u32 first = tile + tile_offset<CopyB::line_bytes, Reads::neighbours>(first_column() + at.line, at.byte);
       ptx::ldmatrix(both, moved<CopyB::line_bytes>(first, step * 32) + j * 8 * CopyB::line_bytes);
     } else if constexpr (Base::warp_n % 64 == 0) {
-      const u32 first = tile + tile_offset<CopyB::line_bytes, Reads::neighbours>(lane() % 16, (first_column() + lane() / 16 * 8) * 2);
-      ptx::ldmatrix_trans(both, moved<CopyB::line_bytes>(first, j * 16) + step * 16 * CopyB::line_bytes);
+      const u32 first = tile + across<CopyB::line_bytes>(lane() % 16, (first_column() + lane() / 16 * 8) * 2);
+      ptx::ldmatrix_trans(both, moved<pitch<CopyB::line_bytes>>(first, j % 8 * 16) + j / 8 * across<CopyB::line_bytes>(0, 128) +
+                                    step * 16 * pitch<CopyB::line_bytes>);
     } else {
       const u32 line = step * 16 + lane() % 16, column = first_column() + j * 8 + lane() / 16 * 8;
-      ptx::ldmatrix_trans(both, tile + tile_offset<CopyB::line_bytes, Reads::neighbours>(line, column * 2));
+      ptx::ldmatrix_trans(both, tile + across<CopyB::line_bytes>(line, column * 2));
     }
 #pragma unroll
     for (int w = 0; w < 4; ++w) right[j + w / 2][w % 2] = both[w];

@@ -8,6 +8,8 @@
 #include <span>
 
 #include "base/number.h"
+#include "kernels/common/line_shares.h"
+#include "ops/matmul/cuda_hopper.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -19,7 +21,7 @@ struct Shape4 {
   int64_t m, n, k_bytes, warps_m, warps_n, stages;
   bool ahead = false;
   int64_t ring = 0;
-  bool persistent = false;
+  bool persistent = false, fed = false;
 };
 constexpr Shape4 tensor_shapes[] = {
     {256, 128, 64, 4, 2, 3, true}, {128, 256, 64, 2, 4, 3, true},  {256, 64, 64, 4, 1, 4},        {64, 256, 64, 1, 4, 4},
@@ -31,22 +33,52 @@ constexpr Shape4 tensor_shapes[] = {
 };
 // Woven ones, of 16-bit operands and bytes.
 constexpr Shape4 woven_shapes[] = {
-    {128, 256, 128, 2, 4, 4, true, 4},       {128, 256, 128, 2, 4, 3, true, 4, true}, {256, 128, 128, 4, 2, 4, true, 4},
-    {256, 128, 128, 4, 2, 3, true, 4, true}, {128, 256, 64, 2, 4, 4, true, 2},
+    {128, 256, 128, 2, 4, 4, true, 4},
+    {128, 256, 128, 2, 4, 3, true, 4, true},
+    {256, 128, 128, 4, 2, 4, true, 4},
+    {256, 128, 128, 4, 2, 3, true, 4, true},
+    {128, 256, 64, 2, 4, 4, true, 2},
+    // Warps of 96 x 64: five sixths of the reads a product. Of stages of 64 steps, and of taller blocks, ptxas spills some.
+    {192, 256, 64, 2, 4, 5, true, 2},
+    {192, 256, 64, 2, 4, 6, true, 3},
+    // Fed.
+    {128, 256, 128, 2, 4, 4, true, 4, false, true},
+    {128, 256, 128, 2, 4, 3, true, 4, true, true},
+    {256, 128, 128, 4, 2, 4, true, 4, false, true},
+    {256, 128, 128, 4, 2, 3, true, 4, true, true},
+    {128, 256, 128, 2, 4, 3, true, 2, true, true},
+    {192, 256, 128, 2, 4, 3, true, 2, true, true},
+    {128, 128, 128, 2, 2, 3, true, 4, false, true},
+    {128, 128, 128, 2, 2, 3, true, 4, true, true},
 };
 constexpr Shape4 fma_shapes[] = {
     {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
     {64, 64, 128, 16, 8, 2},    {32, 64, 128, 8, 16, 2},   {16, 64, 128, 4, 16, 3},
 };
 
+/// Whether the block's threads share an operand's lines (OperandCopy): a tile of 192 rows whose lines run along them has 24 copies of 16
+/// bytes a line, which 256 threads do not.
+bool shares(const CudaConfig& c, const CudaOperand& o, int64_t tile) {
+  const int64_t line = o.k_major ? c.tile_k : tile;
+  return line % o.vec == 0 && kernels::all_threads_copy(line / o.vec, c.threads());
+}
+
 /// How many copies a thread issues for one stage of an operand.
 int64_t copies(const CudaConfig& c, const CudaOperand& o, int64_t tile) {
   return divide_up(tile * c.tile_k / o.vec, c.threads());
 }
 
+/// Whether tensor maps take both operands: stages of 64 steps of K of 16 bits, a part of the result for each.
+bool feeds(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
+  return gpu.info.major >= 9 && (p.type == DType::f16 || p.type == DType::bf16) && p.type_b == p.type && p.k > 0 &&
+         c.splits == 1 && !rejects_map(p.a, "a", p.m, p.k, p.batch, 2) && !rejects_map(p.b, "b", p.n, p.k, p.batch, 2);
+}
+
 bool runs(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
   const int64_t element = bytes(p.type, 1);
   if (c.shared_bytes(element) > gpu.info.shared_per_block) return false;
+  if (c.fed) return feeds(p, c, gpu);
+  if (!shares(c, p.a, c.tile_m) || !shares(c, p.b, c.tile_n)) return false;
   // Narrow copies of a wide tile unroll into more code than compiles in a moment.
   constexpr int64_t most_copies = 32;
   if (copies(c, p.a, c.tile_m) > most_copies || copies(c, p.b, c.tile_n) > most_copies) return false;
@@ -103,10 +135,10 @@ void add(const CudaProblem& p, const Gpu& gpu, Unit unit, std::span<const Shape4
   const int64_t element = bytes(p.type, 1);
   for (const Shape4& s : shapes) {
     CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, s.ahead, 1};
-    c.ring = s.ring, c.persistent = s.persistent;
+    c.ring = s.ring, c.persistent = s.persistent, c.fed = s.fed;
     while (c.stages > 2 && c.shared_bytes(element) > gpu.info.shared_per_block) --c.stages;
     if (!runs(p, c, gpu)) continue;
-    for (const int64_t f : c.persistent ? std::vector<int64_t>{1} : splits(p, c, gpu)) {
+    for (const int64_t f : c.persistent || c.fed ? std::vector<int64_t>{1} : splits(p, c, gpu)) {
       c.splits = f;
       found.push_back(c);
     }
@@ -118,7 +150,8 @@ void add(const CudaProblem& p, const Gpu& gpu, Unit unit, std::span<const Shape4
 int64_t CudaConfig::shared_bytes(int64_t element) const {
   const int64_t ring = stages * (tile_m + tile_n) * tile_k * element;
   const int64_t exchange =
-      unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;  // TensorTile::exchange_bytes
+      unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;                // TensorTile::exchange_bytes
+  if (fed) return 1024 + ring + divide_up(16 * stages, 128) * 128 + (persistent ? exchange : 0);  // fed_shared_bytes
   return persistent ? ring + exchange : std::max(ring, exchange);
 }
 
@@ -134,7 +167,7 @@ std::string CudaConfig::print() const {
                      : unit == Unit::tf32 ? "tf32 "
                                           : "",
                      tile_m, tile_n, tile_k, warps_m, warps_n, stages,
-                     ring > 0 ? fmt::format("w{}{}", ring, persistent ? "p" : "")
+                     ring > 0 ? fmt::format("w{}{}{}", ring, persistent ? "p" : "", fed ? "t" : "")
                      : ahead  ? "a"
                               : "",
                      streams > 0 ? fmt::format("stream {}:{}", streamed, streams) : fmt::format("k{}", splits));

@@ -25,6 +25,7 @@ struct CudaConfig {
   int64_t streamed = 0, streams = 0;
   int64_t ring = 0;         // tensor: fragments of a that a WovenTile holds; 0: a TensorTile
   bool persistent = false;  // woven: as many blocks as run at once
+  bool fed = false;         // woven: tensor maps bring the stages (src/kernels/gemm/fed.cuh)
 
   int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
   int64_t shared_bytes(int64_t element) const;
@@ -32,7 +33,7 @@ struct CudaConfig {
   int64_t blocks_at_once(int64_t element, const device::cuda::DeviceInfo& info) const;
   /// Of all batches.
   int64_t tiles(const CudaProblem& p) const;
-  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead, "w4": a WovenTile with a ring of 4, "p": persistent), splits, or "stream 9:132", 9 tiles that 132 blocks share; "fma"
+  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead, "w4": a WovenTile with a ring of 4, "p": persistent, "t": fed), splits, or "stream 9:132", 9 tiles that 132 blocks share; "fma"
   /// or "tf32" before it.
   std::string print() const;
   bool operator==(const CudaConfig&) const = default;
@@ -40,6 +41,9 @@ struct CudaConfig {
 
 /// The C++ type of the kernel's tile (src/kernels/gemm/tensor_tile.cuh, float_tile.cuh).
 std::string tile_type(const CudaProblem& p, const CudaConfig& c);
+
+/// The program, by 8 columns at a time where the tile's end and all of its tensors take so many.
+CudaEpilogue tile_epilogue(const CudaProblem& p, const CudaConfig& c);
 
 /// Microseconds that the problem takes by this config, guessed: waves of blocks, each as long as its operations or its bytes
 /// take.

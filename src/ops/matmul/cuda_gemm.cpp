@@ -16,18 +16,9 @@ namespace {
 using Unit = CudaConfig::Unit;
 using Args = kernels::GemmArgs<void, void, void>;
 
-/// The program, by 8 columns at a time where the tile's end and all of its tensors take so many.
-CudaEpilogue epilogue_of(const CudaProblem& p, const CudaConfig& c) {
-  constexpr int64_t wide = 8;
-  const int64_t lanes = c.tile_n / c.warps_n / wide;  // of a row
-  const bool whole = c.splits == 1 && c.streams == 0 && c.unit != Unit::fma && lanes > 0 && 32 % lanes == 0 &&
-                     lanes * wide == c.tile_n / c.warps_n;
-  return whole ? p.epilogue.widened(wide) : p.epilogue;
-}
-
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
   const Views batches = p.batch_views();
-  const CudaEpilogue epilogue = epilogue_of(p, c);
+  const CudaEpilogue epilogue = tile_epilogue(p, c);
   const uint32_t bits = by_column(epilogue);
   const KernelEntry gemm{"gemm", "Tile::threads",
                          fmt::format("BatchedGemmArgs<Tile::A, Tile::B, Tile::Sum, {}>", batches.extents.size()),
@@ -52,7 +43,7 @@ class CudaProduct final : public CompiledKernel {
  public:
   CudaProduct(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), options_of(p)}, "gemm"),
-        epilogue_(epilogue_of(p, c)),
+        epilogue_(tile_epilogue(p, c)),
         blocks_(c.persistent ? std::min(c.tiles(p), c.blocks_at_once(bytes(p.type, 1), gpu.info) * gpu.info.multiprocessors)
                              : c.tiles(p) - c.streamed + c.streams),
         // A split that would begin beyond K is none.
@@ -115,11 +106,23 @@ std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
   if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
   const std::string types =
       c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
+  if (c.fed)
+    return fmt::format("FedTile<{}, {}, {}, {}, {}, {}, {}, {}, {}>", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.warps_m,
+                       c.warps_n, c.stages, c.ring, p.a.k_major, p.b.k_major);
   if (c.ring > 0) return fmt::format("WovenTile<{}, {}, {}, {}>", types, tile, c.ring, copies);
   return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
 }
 
+CudaEpilogue tile_epilogue(const CudaProblem& p, const CudaConfig& c) {
+  constexpr int64_t wide = 8;
+  const int64_t lanes = c.tile_n / c.warps_n / wide;  // of a row
+  const bool whole = c.splits == 1 && c.streams == 0 && c.unit != Unit::fma && lanes > 0 && 32 % lanes == 0 &&
+                     lanes * wide == c.tile_n / c.warps_n;
+  return whole ? p.epilogue.widened(wide) : p.epilogue;
+}
+
 std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
+  if (c.fed) return fed_product(p, c, gpu);
   return std::make_unique<CudaProduct>(p, c, gpu);
 }
 

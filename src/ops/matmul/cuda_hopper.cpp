@@ -15,10 +15,6 @@
 namespace smelt::ops::matmul {
 namespace {
 
-Views matrix_views(const CudaProblem& p) {
-  return in_order(p.batch, {OperandMatrices(p.a, p.batch).batch, OperandMatrices(p.b, p.batch).batch});
-}
-
 /// Elements from line to line of a transposed b.
 int64_t transposed_pitch(const CudaProblem& p) {
   const int64_t vector = 16 / bytes(p.type, 1);

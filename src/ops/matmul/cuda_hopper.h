@@ -85,6 +85,9 @@ std::vector<kernels::HopperOperandKind> hopper_operand_kinds(const CudaEpilogue&
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c);
 /// Microseconds, guessed.
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu);
+/// Why a tensor map cannot describe an operand, of `extent` rows or columns and elements of so many bytes; empty where one can.
+std::optional<Refusal> rejects_map(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch,
+                                   int64_t element);
 /// What can run here, the best guess first; at least one, or why nothing can.
 Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu& gpu);
 /// The same for a convolution of p.m windows that slide: a buffer is brought for every `taps_of_a_buffer` taps, and reaches so many

@@ -153,9 +153,10 @@ std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
   return std::nullopt;
 }
 
-/// Why a tensor map cannot describe an operand.
-std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch,
-                               int64_t element) {
+}  // namespace
+
+std::optional<Refusal> rejects_map(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch,
+                                   int64_t element) {
   const int64_t inner = o.k_major ? o.k : o.outer, step = o.k_major ? o.outer : o.k, lines = o.k_major ? extent : k;
   if (inner != 1 && (o.k_major ? k : extent) != 1)
     return refuse(Reason::wrong_layout, "{}'s elements lie {} apart along both axes or more, tensor maps take neighbours", name,
@@ -172,6 +173,8 @@ std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int6
                     o.batch[d] * element, tensor_map_step);
   return std::nullopt;
 }
+
+namespace {
 
 int64_t resident_shared(const Gpu& gpu, int64_t blocks) {
   return std::min<int64_t>(gpu.info.shared_per_block,
@@ -310,9 +313,9 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
     return refuse(Reason::wrong_machine, "wgmma is Hopper's alone (9.0), this is {}.{}", gpu.info.major, gpu.info.minor);
   if (auto why = rejects_types(p, gpu)) return *why;
   if (p.k == 0) return refuse(Reason::wrong_shape, "K = 0");
-  if (auto why = rejects(p.a, "a", p.m, p.k, p.batch, bytes(p.type, 1))) return *why;
+  if (auto why = rejects_map(p.a, "a", p.m, p.k, p.batch, bytes(p.type, 1))) return *why;
   const bool laid_anew = along_k_only(p) && !p.b.k_major;  // by the build
-  if (auto why = rejects(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1)); why && !laid_anew) return *why;
+  if (auto why = rejects_map(p.b, "b", p.n, p.k, p.batch, bytes(p.type, 1)); why && !laid_anew) return *why;
   static const std::vector<TileShape> tiles = every_tile();
   const After whole(p, 0);
   const bool along_k = along_k_only(p), pairs = takes_pairs(p);

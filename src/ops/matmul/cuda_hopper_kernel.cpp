@@ -87,6 +87,10 @@ OperandMatrices::OperandMatrices(const CudaOperand& o, const Shape& extents) : b
   }
 }
 
+Views matrix_views(const CudaProblem& p) {
+  return in_order(p.batch, {OperandMatrices(p.a, p.batch).batch, OperandMatrices(p.b, p.batch).batch});
+}
+
 abi::TensorMapType tensor_map_type(DType type) {
   return type == DType::f16    ? abi::tensor_map_f16
          : type == DType::bf16 ? abi::tensor_map_bf16

@@ -19,6 +19,9 @@ struct OperandMatrices {
   OperandMatrices(const CudaOperand& o, const Shape& batch);
 };
 
+/// Which of its matrices each operand has along the batch's axes.
+Views matrix_views(const CudaProblem& p);
+
 /// All of a matrix's tensor map but the address.
 class OperandMap {
  public:

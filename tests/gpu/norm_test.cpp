@@ -1,4 +1,5 @@
 // Generated normalisation kernels against the processor's reference.
+#include "device/cuda/graph.h"
 #include "gpu/gpu_batch.h"
 
 namespace smelt::ops {
@@ -47,6 +48,56 @@ TEST(GpuNorm, every_width_and_type) {
       for (const int64_t width : {1, 3, 7, 64, 100, 1000, 1024, 4096, 4099, 5120})
         for (const int64_t rows : {1, 2, 37})
           expect({.kind = kind, .type = type, .parameters = type, .shape = {rows, width}, .beta = *kind == 'l'});
+}
+
+/// Normalisations in a row, each of the result before it: where they begin early they read their constants alone before that is written.
+TEST(GpuNorm, that_begin_early_read_what_the_one_before_wrote) {
+  constexpr int norms = 12;
+  namespace cuda = device::cuda;
+  const auto device = test_gpu()->device;
+  const cuda::Device::Current current(*device);
+  const auto finish = [] { cuda::check(cuda::driver().stream_synchronize(nullptr), "copying"); };
+  for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{2, 4096}, {197, 768}, {3000, 512}}) {
+    Trial t = trial({.type = DType::f16, .parameters = DType::f16, .shape = {rows, width}}, 3);
+    t.bound.node = &t.node;
+    t.bound.inputs[2].constant = t.inputs[2];
+    const auto size = static_cast<size_t>(rows * width * 2);
+    const auto gamma = device->allocate(width * 2, "a test"), even = device->allocate(rows * width * 2, "a test"),
+               odd = device->allocate(rows * width * 2, "a test");
+    cuda::check(cuda::driver().copy_to_device(gamma->address(), t.inputs[2].raw(), static_cast<size_t>(width * 2), nullptr),
+                "copying");
+    int count = 0;
+    for (const Candidate& c : offer(t.bound, gpu_machine()).candidates) {
+      SCOPED_TRACE(c.config);
+      const auto kernel = c.prepare();
+      std::vector<std::vector<char>> results;
+      for (const bool early : {false, true, true}) {
+        const cuda::CapturedGraph graph(
+            device,
+            [&](cuda::abi::Stream stream) {
+              for (int i = 0; i < norms; ++i) {
+                const void* in[] = {reinterpret_cast<void*>((i % 2 ? odd : even)->address()), nullptr,
+                                    reinterpret_cast<void*>(gamma->address())};
+                void* out[] = {reinterpret_cast<void*>((i % 2 ? even : odd)->address())};
+                kernel->run({in, out, nullptr, stream});
+              }
+            },
+            early);
+        EXPECT_EQ(graph.early_nodes(), early && test_gpu()->info.major >= 9 ? norms - 1 : 0u);
+        cuda::check(cuda::driver().copy_to_device(even->address(), t.inputs[0].raw(), size, nullptr), "copying");
+        finish();
+        const cuda::Stream stream(device);
+        graph.launch(stream.get());
+        stream.synchronize();
+        results.emplace_back(size);
+        cuda::check(cuda::driver().copy_to_host(results.back().data(), even->address(), size, nullptr), "copying");
+        finish();
+      }
+      EXPECT_TRUE(results[1] == results[0] && results[2] == results[0]);
+      ++count;
+    }
+    EXPECT_GE(count, 2);
+  }
 }
 
 TEST(GpuNorm, one_long_row) {

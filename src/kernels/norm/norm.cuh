@@ -15,6 +15,7 @@
 #pragma once
 
 #include "common/cache_hint.cuh"
+#include "common/dependent_launch.cuh"
 #include "common/expr.cuh"
 #include "common/warp.cuh"
 #include "kernels/norm/norm.h"
@@ -128,11 +129,14 @@ template <NormConfig C, class Program, class... T, class... O> struct NormRows<C
     At at;
     a.rows.template locate<1>(inside ? number : 0, at);
 
-    // Load s. The loads of prefetched operands overlap the sums over it.
+    // Load s. The loads of prefetched operands overlap the sums over it, and where they are constants the kernels before.
+    static_assert(C.prefetches || !C.ahead);
+    Operands operands;
+    if constexpr (C.ahead) load_rows(operands, a, at, Numbers());
+    wait_for_kernels_before();
     Row row;                                                                // (vectors, vec) of (width)
     load_sum<rereads ? CacheHint::evict_last : stored(), !rereads>(row, a, at, inside);
-    Operands operands;
-    if constexpr (C.prefetches) load_rows(operands, a, at, Numbers());
+    if constexpr (C.prefetches && !C.ahead) load_rows(operands, a, at, Numbers());
 
     // Reduce, and normalise.
     const Statistics s = row.statistics(a.epsilon);

@@ -18,6 +18,7 @@ struct NormConfig {
   int rows;                                                                 // of a block
   bool centred;
   bool prefetches;                                                          // operands are loaded before the row is added up
+  bool ahead;                                                               // they are constants: before the kernels before have ended
   Traffic traffic;
 };
 

@@ -17,7 +17,7 @@ struct HopperAttentionConfig {
   int columns;           // of a line of shared memory: 64, or 32, where no depth has more
 };
 
-constexpr int hopper_attention_rows = 64, hopper_attention_columns = 64;   // of a group; of a line, mostly
+constexpr int hopper_attention_rows = 64;   // of a group
 
 /// Bytes from a group's chunk of y in shared memory, lines of Columns, to columns 8 c + 2 (lane % 4) and the next of row
 /// 16 warp + lane / 4 + 8 r.

@@ -347,8 +347,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       if (c.width > 0) c.columns_bytes = after.columns_bytes(c.tile_n);
       if (c.width > 0 && after.staged) c.held_bytes = c.rows() * 64 * c.tile_n * bytes(p.epilogue.output().type, 1);
       if (p.type == DType::f8e4m3fn && !holds_sums_apart(c)) continue;
-      // Of gates in groups that alternate, of few rows and in patches ptxas would serialise the products.
-      if (c.gated && (t.swap || t.alternate || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
+      // Of gates of few rows and in patches ptxas would serialise the products.
+      if (c.gated && (t.swap || t.m < 128 || t.n % 128 != 0 || !after.in_registers)) continue;
       if (p.norm != kernels::HopperNorm::none && (t.swap || !after.in_registers || !moments_fit(c))) continue;
       if (after.in_registers)
         c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.gated ? c.tile_n / 2 : c.tile_n);

@@ -60,6 +60,18 @@ TEST(HopperConfigs, take_floats_that_may_be_rounded_whose_lines_can_run_along_k)
   }
 }
 
+/// A gate and what it gates lie in pieces of 64 columns: a tile has both of them, and groups may alternate.
+TEST(HopperConfigs, of_gates_have_whole_pieces_and_groups_that_alternate) {
+  Trial t = product_of(DType::bf16, 4096, 2816, 512);
+  t.bound.node = &t.node;
+  CudaProblem p = *cuda_problem(t.bound);
+  p.gated = true;
+  const auto configs = hopper_configs(p, *gpu_of_arch("sm_90a"));
+  ASSERT_TRUE(configs);
+  for (const HopperConfig& c : *configs) EXPECT_TRUE(c.gated && c.tile_n % 128 == 0 && !c.swap && c.patch() == 1) << c.print();
+  EXPECT_TRUE(std::ranges::any_of(*configs, &HopperConfig::alternate));
+}
+
 TEST(HopperConfigs, take_floats_of_8_bits_whose_lines_run_along_k) {
   Trial t = product_of(DType::f8e4m3fn, 512, 512, 512);
   t.node.program = expr::conversion(DType::f32, DType::f16);

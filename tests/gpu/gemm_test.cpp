@@ -112,7 +112,11 @@ TEST_P(GpuGemmTiles, on_extents_that_they_do_not_divide) {
   const bool trans_a = storage & 1, trans_b = storage & 2;
   auto gpu = std::make_shared<Gpu>(*test_gpu());
   gpu->tf32 = tf32;
-  Trial wide = trial({.type = type, .a = {300, 2048}, .b = {2048, 300}});
+  Trial wide = trial({.type = type,
+                      .a = trans_a ? Shape{2048, 304} : Shape{304, 2048},
+                      .b = trans_b ? Shape{304, 2048} : Shape{2048, 304},
+                      .trans_a = trans_a,
+                      .trans_b = trans_b});
   wide.bound.node = &wide.node;
   const auto found = matmul::cuda_problem(wide.bound);
   std::set<std::string> seen;

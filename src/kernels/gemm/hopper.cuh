@@ -117,7 +117,7 @@ __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memo
     const auto multiply = [&] {
       // Stages are waited for in their order: a group may do so when the one before has seen all of its tile.
       if constexpr (Tile::alternate) wait_for_phase(Tile::turn(ring, Tile::group()), turn), turn ^= 1;
-      sums.multiply(ring, k_tiles, place, [&] {
+      sums.template multiply<Plan::Operands::sums == 1>(ring, k_tiles, place, [&] {
         if constexpr (Tile::alternate)
           if (Tile::lane() == 0) ptx::mbarrier_arrive(Tile::turn(ring, (Tile::group() + 1) % Tile::groups));
       });

@@ -126,10 +126,11 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
   }
 
   /// The sums of `k_tiles` stages, one at least, from `at` on. Calls issued() when all of them have arrived and the last products
-  /// are on their way.
-  template <class F> __device__ __forceinline__ void multiply(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
+  /// are on their way. Overwrites: the first products are the sums, which are not set to 0 before: fewer instructions, but behind it
+  /// ptxas must not move sums to other registers, as it does for gates (C7514).
+  template <bool Overwrites, class F> __device__ __forceinline__ void multiply(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
     if constexpr (stages_apart) multiply_apart(ring, k_tiles, at, issued);
-    else multiply_together(ring, k_tiles, at, issued);
+    else multiply_together<Overwrites>(ring, k_tiles, at, issued);
   }
 
   using Left = HopperOperand<swap ? tile_n : tile_m, swap ? C.b_k_major : C.a_k_major, 1, line>;
@@ -151,20 +152,32 @@ template <class TA, HopperTileConfig C, class TB = TA> struct HopperTile {
       moments.add(ring + at.stage * stage_bytes + group_of_tile() * (rows * 8192)), __syncwarp();
   }
 
-  template <class F> __device__ __forceinline__ void multiply_together(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
+  template <bool Overwrites, class F>
+  __device__ __forceinline__ void multiply_together(u32 ring, int k_tiles, RingPlace& at, F&& issued) {
     const u64 left = Left::descriptor(ring + (swap ? a_bytes : 0)) + group_of_tile() * (rows * Left::per_block);
     const u64 right = Right::descriptor(ring + (swap ? 0 : a_bytes));
     const u32 done = released(ring);
-    int before = at.stage;                                                  // the stage of the step before
-    multiply_stage<true>(ring, left, right, at);
-    at.template advance<stages>();
-#pragma unroll 1
-    for (int t = 1; t < k_tiles; ++t) {
-      multiply_stage<false>(ring, left, right, at);
+    int before = at.stage, t = 0;                                           // before: the stage of the step before
+    const auto next = [&](bool behind) {
       ptx::wgmma_wait_group<1>();                                           // of the step before; those of this one are on their way
-      release(done, before);
+      if (behind) release(done, before);
       before = at.stage;
       at.template advance<stages>();
+    };
+    if constexpr (Overwrites) {
+      multiply_stage<true>(ring, left, right, at);
+      at.template advance<stages>();
+#pragma unroll 1
+      while (++t < k_tiles) multiply_stage<false>(ring, left, right, at), next(true);
+    } else {
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+#pragma unroll
+        for (int e = 0; e < columns / 2; ++e) d[i][e] = 0;
+      // At least one: where the sums could be those of no product, ptxas would serialise the products.
+#pragma unroll 1
+      do multiply_stage<false>(ring, left, right, at), next(t > 0);
+      while (++t < k_tiles);
     }
     issued();
     ptx::wgmma_wait_group<0>();

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "device/cuda/abi/swizzles.h"
 #include "expr/cuda.h"
 #include "kernels/attention/hopper.h"
 #include "ops/attention/cuda_hopper_tile.h"
@@ -19,8 +20,6 @@ namespace {
 
 namespace abi = device::cuda::abi;
 using Args = kernels::HopperAttentionArgs;
-
-constexpr auto swizzle_64 = abi::TensorMapSwizzle{2};  // CU_TENSOR_MAP_SWIZZLE_64B
 
 std::string_view name_of(MaskKind m) { return m == MaskKind::none ? "none" : m == MaskKind::causal ? "causal" : "program"; }
 
@@ -48,7 +47,7 @@ class RowsMap {
  public:
   RowsMap(DType type, const Shape& extents, const Shape& strides, int64_t box_rows, int64_t box_columns)
       : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16),
-        swizzle_(2 * box_columns == 64 ? swizzle_64 : abi::tensor_map_swizzle_128) {
+        swizzle_(2 * box_columns == 64 ? abi::tensor_map_swizzle_64 : abi::tensor_map_swizzle_128) {
     box_[0] = static_cast<uint32_t>(box_columns), box_[1] = static_cast<uint32_t>(box_rows);
     for (size_t d = 0; d < 4; ++d) extents_[d] = static_cast<uint64_t>(extents[3 - d]);
     for (size_t d = 0; d < 3; ++d)  // the step of an axis of extent 1 is never taken, but must be one

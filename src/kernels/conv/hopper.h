@@ -54,7 +54,8 @@ template <int Axes> struct HopperWalk {
     if (++chunk < chunks[segment]) return;
     chunk = 0;
     for (int a = Axes - 1; a >= 0; --a) {
-      if ((offset[a] += w.dilation[a]) < w.taps[a] * w.dilation[a]) return;
+      offset[a] += w.dilation[a];
+      if (offset[a] < w.taps[a] * w.dilation[a]) return;
       offset[a] = 0;
     }
     ++segment;

@@ -63,6 +63,8 @@ struct HopperConfig {
   int64_t column_of(int64_t line) const;
   /// Of y, of all batches.
   int64_t tiles(const CudaProblem& p) const;
+  /// With those of patches that lie beyond y: blocks have them, and do nothing.
+  int64_t launched(const CudaProblem& p) const { return tiles_m(p) * down * tiles_n(p) * across * p.batches(); }
   /// Of y along an axis, or of patches of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;

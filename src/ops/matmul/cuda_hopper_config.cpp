@@ -127,13 +127,14 @@ std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
 }
 
 // The constants were fitted to the times of 1,600 kernels of 26 problems on an H100 (bench_gpu gemm_every), those of clusters and of
-// bytes on their way later to 5,800 of 76 problems, so that what is fastest stands among the first.
+// bytes on their way later to 5,800 of 76 problems, so that what is fastest stands among the first. What is of convolutions alone (windows
+// that slide, ends of integers) was fitted to 1,260 kernels of 88 problems on an H200 (bench_gpu conv).
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const device::cuda::DeviceInfo& i = gpu.info;
   const int64_t all = std::max(1, i.multiprocessors), multiprocessors = c.resident(all) / c.blocks;
   const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
-  const int64_t count = c.tiles(p) * c.splits;
+  const int64_t count = c.launched(p) * c.splits;
   const int64_t steps = divide_up(divide_up(p.k, c.steps), c.splits), stage = c.stage_bytes(p);
   const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
   const double area = real(c.tile_m * c.tile_n);
@@ -141,20 +142,29 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   // Clocks of a stage on one multiprocessor: of the tensor cores, of shared memory, which gives both operands and takes
   // what the copies bring, and of the copies' way.
   const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
-  const double read = 16 + columns / 4;
+  // Windows that slide begin at any line: where they are the 64 rows, they are read in more turns.
+  const double read = (c.lines > 0 && !c.swap ? 2.3 : 1) * 16 + columns / 4;
   // Rows that are normalised are read once more, three or four instructions an element, beside the products.
   const double moments = p.norm == kernels::HopperNorm::none ? 0 : blocks_of_64 * 110;
   const double products = real(c.line) / 32 * blocks_of_64;
-  const double step = std::max({moments, products * std::max(columns / 2, read) / 0.962,
-                                0.431 * (products * read + real(stage) / 128 + moments / 2), real(stage) / 67.4});
+  double step = std::max({moments, products * std::max(columns / 2, read) / 0.962,
+                          0.431 * (products * read + real(stage) / 128 + moments / 2), real(stage) / 67.4});
+  if (c.lines > 0) step += 350 / c.taps;  // of the next buffer's coming
+  // Lanes that have fewer than 16 bytes side by side store as often as others, each time fewer.
+  const double stores = c.width > 0 && bytes(p.epilogue.output().type, 1) == 1 ? 1 + 0.55 * (16 / real(c.width) - 1) : 1;
+  // A group alone on a multiprocessor has all of its issue slots.
+  const double alone = p.image_bytes > 0 && c.groups == 1 && c.blocks == 1 ? 1.25 : 1;
+  const double end = 416 + area / (alone * real(c.sharing())) / 2.75 * stores;
   // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
-  const double end = 416 + area / real(c.sharing()) / 2.75;
   const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 317 : 670)) / real(together);
-  const double compute = (real(each) * (real(steps) * step + beside) + (c.alternate ? end : 0)) / clocks_a_us;
+  // Of integers they issue instructions for longer than short K takes; those of a column serve all rows of a lane.
+  const double issued = bytes(p.type, 1) == 1 && p.image_bytes > 0 ? area * (0.03 + 0.1 / real(c.rows())) * stores : 0;
+  const double tile = std::max(real(steps) * step + beside, c.alternate && each > 1 ? issued : 0);
+  const double compute = (real(each) * tile + (c.alternate ? end : 0)) / clocks_a_us;
 
   // Bytes a clock and multiprocessor: of convolutions all have tiles at once, and read the same pixels again and again.
   const double l2 = p.image_bytes > 0 ? 34 : 44;
-  const double from_l2 = real(count * steps) * real(c.brought_bytes(p)) / (l2 * real(all) * clocks_a_us);
+  const double from_l2 = real(c.tiles(p) * c.splits * steps) * real(c.brought_bytes(p)) / (l2 * real(all) * clocks_a_us);
   const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
   const double flying = real(std::min(count, multiprocessors) * together * std::min(c.stages - 1, steps) * stage);  // bytes
   const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.14);  // for so many us each

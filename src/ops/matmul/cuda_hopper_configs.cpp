@@ -264,7 +264,7 @@ void add_ways(const CudaProblem& p, const After& after, const HopperConfig& c, c
       // Patches split K in two: clusters of six blocks and eight begin late, and were 3 to 4 us slower than guessed.
       if (s.patch() > 1 && ((s.splits > 1 && !(s.cluster() && s.splits == 2)) || !shares(p, s))) continue;
       // Clusters of four and more leave multiprocessors idle: where there is a second round, two take less.
-      if (s.patch() > 2 && s.tiles(p) * s.splits > s.resident(gpu.info.multiprocessors)) continue;
+      if (s.patch() > 2 && s.launched(p) * s.splits > s.resident(gpu.info.multiprocessors)) continue;
       s.persistent = false;
       if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
       s.persistent = true;

@@ -30,6 +30,7 @@ import operator_cases_models
 import operator_cases_moving
 import operator_cases_products
 import operator_cases_random
+import operator_cases_seeds
 import operator_cases_sequences
 import operator_cases_shapes
 import operator_cases_types
@@ -40,7 +41,7 @@ from user_models import error
 FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_chains.FAMILIES,
                                      *operator_cases_moving.FAMILIES, *operator_cases_products.FAMILIES,
                                      *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES,
-                                     *operator_cases_shapes.FAMILIES,
+                                     *operator_cases_seeds.FAMILIES, *operator_cases_shapes.FAMILIES,
                                      *operator_cases_types.FAMILIES)}
 
 # Reads {"model", "feeds", "results"}, or {"seconds"} for a batch of the model it read last.

@@ -1,6 +1,6 @@
-// The types and shapes that a plan carries, taken as they are instead of inferred anew: whoever wrote the plan had inferred them. Each
-// node's are held to what ONNX's rule says of that node alone, so that a file whose hash is right and whose types are made up says no
-// more than one that is inferred: rewrites read types and ranks without a look.
+// The types and shapes that a plan carries, taken as they are instead of inferred anew: whoever wrote the plan had inferred them.
+// Each node's are held to what ONNX's rule says of that node alone, so that a file whose hash is right and whose types are made
+// up says no more than one that is inferred: rewrites read types and ranks without a look.
 #include <onnx/defs/shape_inference.h>
 
 #include <deque>

@@ -337,6 +337,8 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       if (c.packed && (along_k || !p.weights.valid() || p.m <= 8)) continue;
       // Only lanes that have the sums twice need so many registers for such a tile.
       if (t.m == 128 && t.registers > 0 && !t.alternate && p.type != DType::f8e4m3fn) continue;
+      // Beside 192 sums the ends of integers, which read scales and other tensors, have too few registers: ptxas spills.
+      if (integers(p) && t.registers > 0 && t.alternate) continue;
       // Of integers wgmma has no such widths.
       if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
       // b's lines may lie in any order where they are laid so by the build.

@@ -201,7 +201,9 @@ TEST(HopperConvRanks, no_cluster_of_four_has_a_second_round_of_blocks_without_ti
     const auto p = windows_problem(r);
     ASSERT_TRUE(p) << p.refusal().text;
     const auto product = windows_product(r, *p);
-    for (const matmul::HopperConfig& config : *windows_configs(*p, product, *r.gpu)) {
+    const auto configs = windows_configs(*p, product, *r.gpu);
+    ASSERT_TRUE(configs) << configs.refusal().text;
+    for (const matmul::HopperConfig& config : *configs) {
       if (config.patch() <= 2) continue;
       ++clusters;
       EXPECT_GE(config.launched(product), config.tiles(product));

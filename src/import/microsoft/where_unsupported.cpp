@@ -74,7 +74,7 @@ void rotary_embedding(Call& c) {
   std::vector<onnx::AttributeProto> attributes{MakeAttribute("interleaved", c.integer("interleaved", 0))};
   const int64_t rotated = c.integer("rotary_embedding_dim", 0);
   if (rotated > 0) attributes.push_back(MakeAttribute("rotary_embedding_dim", rotated));
-  if (c.rank(0) == 3) attributes.push_back(MakeAttribute("num_heads", *heads_of(c)));
+  if (c.rank(0) == 3) attributes.push_back(MakeAttribute("num_heads", heads_of(c).value_or(0)));
   Name positions_of = c.input(1);
   const auto* given = c.shape(1);
   if (!given || given->dim_size() != 2) {  // the first token's; a rank that only the run knows: where there is one

@@ -59,7 +59,7 @@ void lp_pool(Call& c) {
   std::vector<onnx::AttributeProto> attributes{MakeAttribute("count_include_pad", int64_t{1})};
   for (const auto& a : c.node.attribute())
     if (a.name() != "p") attributes.push_back(a);
-  const std::vector<int64_t> window = *c.integers("kernel_shape");
+  const std::vector<int64_t> window = c.integers("kernel_shape").value_or(std::vector<int64_t>{});
   const auto pixels =
       std::accumulate(window.begin(), window.end(), 1.0, [](double n, int64_t k) { return n * static_cast<double>(k); });
   const Name mean = c.before("AveragePool", {power.of(x)}, attributes);
@@ -81,8 +81,8 @@ bool takes_max_unpool(const Call& c) { return c.shape(0) && c.shape(0)->dim_size
 // x, indices in the tensor that was pooled, its shape?
 void max_unpool(Call& c) {
   const auto axes = static_cast<size_t>(c.rank(0) - 2);
-  const std::vector<int64_t> window = *c.integers("kernel_shape"), strides = of_axes(c, "strides", axes, 1),
-                             pads = of_axes(c, "pads", 2 * axes, 0);
+  const std::vector<int64_t> window = c.integers("kernel_shape").value_or(std::vector<int64_t>{}),
+                             strides = of_axes(c, "strides", axes, 1), pads = of_axes(c, "pads", 2 * axes, 0);
   std::vector<int64_t> more(axes);
   for (size_t a = 0; a < axes; ++a) more[a] = window[a] - pads[a] - pads[a + axes] - strides[a];
   const Name outer = c.before("Shape", {c.input(0)}, {MakeAttribute("start", int64_t{0}), MakeAttribute("end", int64_t{2})});

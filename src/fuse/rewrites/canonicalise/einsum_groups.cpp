@@ -43,7 +43,8 @@ std::optional<Terms> terms_of(std::string equation, int rank_a, int rank_b, int 
              b = spelled(equation.substr(comma + 1, arrow - comma - 1), rank_b, spare),
              y = spelled(equation.substr(arrow + 2), rank_y, spare);
   if (!a || !b || !y) return {};
-  for (const std::string* s : {&*a, &*b, &*y}) {
+  Terms terms{*a, *b, *y};
+  for (const std::string* s : {&terms.a, &terms.b, &terms.y}) {
     std::string sorted = *s;
     std::sort(sorted.begin(), sorted.end());
     const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -51,7 +52,7 @@ std::optional<Terms> terms_of(std::string equation, int rank_a, int rank_b, int 
         std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
       return {};
   }
-  return Terms{*a, *b, *y};
+  return terms;
 }
 
 /// The letters of each group; those of the result in its order.
@@ -133,7 +134,8 @@ Outcome einsum_groups(const Graph& g, NodeId id) {
   if (rank_a < 0 || rank_b < 0 || rank_y < 0)
     return refuse(Reason::unknown_shape, id, "the ranks of {} are not known", describe(g, id));
   const auto terms = terms_of(n.get_string("equation", ""), rank_a, rank_b, rank_y);
-  auto groups = terms ? groups_of(*terms) : std::nullopt;
+  if (!terms) return NotHere{};
+  auto groups = groups_of(*terms);
   if (!groups) return NotHere{};
   Terms t = *terms;
   for (char c : groups->batch + groups->summed)

@@ -90,7 +90,10 @@ int64_t Tiles::count() const {
 
 int64_t Tiles::serves(size_t input) const {
   int64_t n = 1;
-  for (size_t l = loops_.size(); l-- > 0 && (steps_[input][l] == 0 || loops_[l] == 1);) n *= loops_[l];
+  for (size_t l = loops_.size(); l > 0; --l) {
+    if (steps_[input][l - 1] != 0 && loops_[l - 1] != 1) break;
+    n *= loops_[l - 1];
+  }
   return n;
 }
 

@@ -5,22 +5,16 @@
 //          nothing is summed, or neither operand has a letter of its own
 //          extents that are multiplied are not proven to be equal, or several of a group are not known
 //          the type is an integer of less than 32 bits, which MatMul is not defined for
-#include <algorithm>
 #include <numeric>
 #include <string>
 
 #include "fuse/match/extents.h"
 #include "fuse/match/moved.h"
+#include "fuse/rewrites/canonicalise/einsum_terms.h"
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
-
-struct Terms {
-  std::string a, b, y;
-};
-
-bool has(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
 /// The term with a letter for each axis of its ellipsis, the last of `spare` for the last one; nothing where that does not fit.
 std::optional<std::string> spelled(std::string term, int rank, const std::string& spare) {
@@ -32,34 +26,22 @@ std::optional<std::string> spelled(std::string term, int rank, const std::string
 }
 
 /// The terms of "a,b->y", letter by letter; nothing for another form, or a letter that stands twice in one.
-std::optional<Terms> terms_of(std::string equation, int rank_a, int rank_b, int rank_y) {
-  std::erase(equation, ' ');
-  const size_t comma = equation.find(','), arrow = equation.find("->");
-  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return {};
+std::optional<EinsumTerms> terms_of(std::string equation, int rank_a, int rank_b, int rank_y) {
   std::string spare;
   for (char c = 'A'; c <= 'Z'; ++c)
     if (!has(equation, c)) spare += c;
-  const auto a = spelled(equation.substr(0, comma), rank_a, spare),
-             b = spelled(equation.substr(comma + 1, arrow - comma - 1), rank_b, spare),
-             y = spelled(equation.substr(arrow + 2), rank_y, spare);
-  if (!a || !b || !y) return {};
-  Terms terms{*a, *b, *y};
-  for (const std::string* s : {&terms.a, &terms.b, &terms.y}) {
-    std::string sorted = *s;
-    std::sort(sorted.begin(), sorted.end());
-    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    if (sorted.empty() || !std::all_of(sorted.begin(), sorted.end(), is_letter) ||
-        std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      return {};
-  }
-  return terms;
+  const auto written = einsum_terms(std::move(equation));
+  if (!written) return {};
+  auto a = spelled(written->a, rank_a, spare), b = spelled(written->b, rank_b, spare), y = spelled(written->y, rank_y, spare);
+  if (!a || !b || !y || !is_letters(*a) || !is_letters(*b) || !is_letters(*y)) return {};
+  return EinsumTerms{std::move(*a), std::move(*b), std::move(*y)};
 }
 
 /// The letters of each group; those of the result in its order.
 struct Groups {
   std::string batch, rows, columns, summed;
 };
-std::optional<Groups> groups_of(const Terms& t) {
+std::optional<Groups> groups_of(const EinsumTerms& t) {
   Groups r;
   for (char c : t.y) {
     if (!has(t.a, c) && !has(t.b, c)) return {};
@@ -74,18 +56,6 @@ std::optional<Groups> groups_of(const Terms& t) {
     if (!has(t.y, c) && !has(t.a, c)) return {};
   if (r.summed.empty() || (r.rows.empty() && r.columns.empty())) return {};
   return r;
-}
-
-std::vector<int64_t> order(const std::string& from, const std::string& to) {
-  std::vector<int64_t> perm;
-  for (char c : to) perm.push_back(static_cast<int64_t>(from.find(c)));
-  return perm;
-}
-
-SymShape permuted(const SymShape& shape, const std::vector<int64_t>& perm) {
-  SymShape turned;
-  for (int64_t axis : perm) turned.push_back(shape[static_cast<size_t>(axis)]);
-  return turned;
 }
 
 /// The extent of a group of a value's axes; not known where one of them is not.
@@ -137,7 +107,7 @@ Outcome einsum_groups(const Graph& g, NodeId id) {
   if (!terms) return NotHere{};
   auto groups = groups_of(*terms);
   if (!groups) return NotHere{};
-  Terms t = *terms;
+  EinsumTerms t = *terms;
   for (char c : groups->batch + groups->summed)
     if (extent(g, a, static_cast<int>(t.a.find(c))) != extent(g, b, static_cast<int>(t.b.find(c))))
       return refuse(Reason::unknown_shape, id, "the extents of '{}' in {} are not proven to be equal", c, describe(g, id));
@@ -150,7 +120,7 @@ Outcome einsum_groups(const Graph& g, NodeId id) {
   const Groups r = *groups;
   const SymShape &of_a = shape_of(g, a), &of_b = shape_of(g, b);
   const size_t batch = r.batch.size();
-  SymShape left = permuted(of_a, order(t.a, r.batch)), right = left, product = left, made = left;
+  SymShape left = permuted(of_a, letter_order(t.a, r.batch)), right = left, product = left, made = left;
   const Dim rows = merged(of_a, t.a, r.rows), columns = merged(of_b, t.b, r.columns);
   left.push_back(rows), left.push_back(merged(of_a, t.a, r.summed));
   right.push_back(merged(of_b, t.b, r.summed)), right.push_back(columns);
@@ -164,10 +134,10 @@ Outcome einsum_groups(const Graph& g, NodeId id) {
                  const auto letters = [](const std::string& first, const std::string& second) {
                    return first.size() == 1 && second.size() == 1;
                  };
-                 const ValueId x = moved(graph, id, a, order(t.a, r.batch + r.rows + r.summed), letters(r.rows, r.summed), left,
-                                         batch),
-                               w = moved(graph, id, b, order(t.b, r.batch + r.summed + r.columns), letters(r.summed, r.columns),
-                                         right, batch);
+                 const ValueId x = moved(graph, id, a, letter_order(t.a, r.batch + r.rows + r.summed), letters(r.rows, r.summed),
+                                         left, batch),
+                               w = moved(graph, id, b, letter_order(t.b, r.batch + r.summed + r.columns),
+                                         letters(r.summed, r.columns), right, batch);
                  Node multiplied = moved_in_place_of(graph, id, "MatMul", {x, w}, product);
                  const ValueId sums = multiplied.outputs[0];
                  graph.add_node(std::move(multiplied));
@@ -176,7 +146,7 @@ Outcome einsum_groups(const Graph& g, NodeId id) {
                  const ValueId apart = moved(graph, id, sums, same, letters(r.rows, r.columns), made, batch);
                  graph.edit(id).op = "Transpose";
                  graph.edit(id).attrs.clear();
-                 graph.edit(id).attrs["perm"] = order(r.batch + r.rows + r.columns, t.y);
+                 graph.edit(id).attrs["perm"] = letter_order(r.batch + r.rows + r.columns, t.y);
                  graph.set_inputs(id, {apart});
                  return id;
                }};

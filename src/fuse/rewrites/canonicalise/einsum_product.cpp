@@ -5,43 +5,27 @@
 //          a letter that both operands have stands in no other place
 //          the extents that are multiplied are not proven to be equal
 //          the type is an integer of less than 32 bits, which MatMul is not defined for
-#include <algorithm>
 #include <string>
 
 #include "fuse/match/extents.h"
 #include "fuse/match/moved.h"
+#include "fuse/rewrites/canonicalise/einsum_terms.h"
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
 
-struct Terms {
-  std::string a, b, y;
-};
-
 /// The terms of "a,b->y"; nothing for another form, an ellipsis, a letter that stands twice.
-std::optional<Terms> terms_of(std::string equation) {
-  std::erase(equation, ' ');
-  const size_t comma = equation.find(','), arrow = equation.find("->");
-  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return {};
-  Terms t{equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1), equation.substr(arrow + 2)};
-  for (const std::string* s : {&t.a, &t.b, &t.y}) {
-    std::string sorted = *s;
-    std::ranges::sort(sorted);
-    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    if (sorted.empty() || !std::ranges::all_of(sorted, is_letter) || std::ranges::adjacent_find(sorted) != sorted.end())
-      return {};
-  }
-  return t;
+std::optional<EinsumTerms> terms_of(std::string equation) {
+  auto t = einsum_terms(std::move(equation));
+  return t && is_letters(t->a) && is_letters(t->b) && is_letters(t->y) ? t : std::nullopt;
 }
-
-bool has(const std::string& term, char letter) { return term.find(letter) != std::string::npos; }
 
 /// The letters of each role; those of the batch in the result's order.
 struct Roles {
   std::string batch, rows, columns, summed;
 };
-std::optional<Roles> roles_of(const Terms& t) {
+std::optional<Roles> roles_of(const EinsumTerms& t) {
   Roles r;
   for (char c : t.y) (has(t.a, c) && has(t.b, c) ? r.batch : has(t.a, c) ? r.rows : r.columns) += c;
   for (char c : t.a)
@@ -54,23 +38,10 @@ std::optional<Roles> roles_of(const Terms& t) {
   return r;
 }
 
-/// Where the letters of `to` stand in `from`.
-std::vector<int64_t> order(const std::string& from, const std::string& to) {
-  std::vector<int64_t> perm;
-  for (char c : to) perm.push_back(static_cast<int64_t>(from.find(c)));
-  return perm;
-}
-
-SymShape permuted(const SymShape& shape, const std::vector<int64_t>& perm) {
-  SymShape turned;
-  for (int64_t axis : perm) turned.push_back(shape[static_cast<size_t>(axis)]);
-  return turned;
-}
-
 /// The operand in another order of its axes: a Transpose added to the graph where they do not lie so.
 ValueId turned(Graph& g, NodeId of, ValueId x, const std::string& from, const std::string& to) {
   if (from == to) return x;
-  const std::vector<int64_t> perm = order(from, to);
+  const std::vector<int64_t> perm = letter_order(from, to);
   return add_transpose(g, of, x, perm, permuted(shape_of(g, x), perm));
 }
 
@@ -82,7 +53,7 @@ Outcome einsum_product(const Graph& g, NodeId id) {
   if (const DType type = g.value(n.in(0)).type; is_integer(type) && bits(type) < 32) return NotHere{};
   auto terms = terms_of(n.get_string("equation", ""));
   if (!terms) return NotHere{};
-  Terms t = *terms;
+  EinsumTerms t = *terms;
   auto roles = roles_of(t);
   if (!roles) return NotHere{};
   ValueId a = n.in(0), b = n.in(1);
@@ -112,12 +83,12 @@ Outcome einsum_product(const Graph& g, NodeId id) {
                    return id;
                  }
                  Node product = moved_in_place_of(graph, id, "MatMul", {left_rows, right_columns},
-                                                  permuted(shape_of(graph, y), order(t.y, made)));
+                                                  permuted(shape_of(graph, y), letter_order(t.y, made)));
                  const ValueId between = product.outputs[0];
                  graph.add_node(std::move(product));
                  graph.edit(id).op = "Transpose";
                  graph.edit(id).attrs.clear();
-                 graph.edit(id).attrs["perm"] = order(made, t.y);
+                 graph.edit(id).attrs["perm"] = letter_order(made, t.y);
                  graph.set_inputs(id, {between});
                  return id;
                }};

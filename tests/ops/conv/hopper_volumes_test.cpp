@@ -139,12 +139,8 @@ TEST(HopperVolumes, what_sums_lack_of_pixels_outside_is_in_the_table) {
     const Volumes v = random_volumes(random, 16, 3);
     QuantizedCase c = quantized(v, i % 2 ? DType::i8 : DType::u8);
     Trial t = quantized_trial(c);
-    const int64_t less = c.w_type == DType::u8 ? 128 : 0;
-    const Tensor w = random_bytes(c.w_type, c.w, static_cast<uint32_t>(i));
-    set_weights(t, w, less);
     const int32_t zero = 1 + i * 5;
-    t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(static_cast<uint8_t>(zero));
-    t.bound.node = &t.node;
+    const auto [w, less] = set_zero_point(t, c, static_cast<uint32_t>(i), zero);
     GpuRequest r = **int8_gpu_request(*int8_request(t.bound, 1), gpu_of_arch("sm_90a"));
     const auto p = windows_problem(r);
     ASSERT_TRUE(p) << p.refusal().text;

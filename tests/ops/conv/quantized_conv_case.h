@@ -47,6 +47,19 @@ inline void set_weights(Trial& t, Tensor weights, int64_t zero) {
   t.bound.inputs[5].shape = t.inputs[5].shape();
 }
 
+/// Random weights of a quantized_trial, and x's zero point, as a constant.
+struct OffsetWeights {
+  Tensor w;
+  int64_t less;  // than each weight: what kernels of signed bytes take
+};
+inline OffsetWeights set_zero_point(Trial& t, const QuantizedCase& c, uint32_t seed, int32_t zero) {
+  OffsetWeights of{random_bytes(c.w_type, c.w, seed), c.w_type == DType::u8 ? 128 : 0};
+  set_weights(t, of.w, of.less);
+  t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(static_cast<uint8_t>(zero));
+  t.bound.node = &t.node;
+  return of;
+}
+
 /// An ai.smelt.QLinearConv [2, 16, 9, 7] > [2, 21, 9, 7] with `program`; operands are added by the caller, then the result.
 inline Trial fused_trial(const std::string& program) {
   Trial t;

@@ -1,7 +1,7 @@
-// Reductions and operators along an axis on the processor, over axes and types, against the reference.
+// Reductions on the processor, over axes and types, against the reference (operators along an axis: line_tactics_test.cpp).
 #include <random>
 
-#include "ops/tactic_check.h"
+#include "ops/reduce/reduce_trial.h"
 
 namespace smelt::ops {
 namespace {
@@ -11,37 +11,16 @@ using ::testing::ElementsAre;
 
 constexpr DType integers[] = {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
 
-Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
-
-double tolerance(DType type) {
-  return type == DType::f64 ? 1e-13 : type == DType::f32 ? 5e-6 : type == DType::f16 ? 2e-3 : type == DType::bf16 ? 1e-2 : 0;
-}
-
-Trial trial(const std::string& op, DType type, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
-  Trial t;
-  t.node.op = op;
-  t.node.attrs = std::move(attrs);
-  t.node.opset = 20;
-  t.add(random_tensor(type, shape, 5, is_signed(type) || is_float(type) ? -4 : 0, 9), false);
-  return t;
-}
-
-void agrees(Trial t, double allowed) {
-  const Tensor y = expected(t);
-  t.result(y.type(), y.shape());
-  EXPECT_THAT(check(t, allowed), Contains("cpu")) << t.node.op << " of " << name(t.bound.inputs[0].type);
-}
-
 TEST(ReduceTactics, fold_every_type_over_any_axes) {
   const std::vector<std::vector<int64_t>> axes = {{2}, {0}, {1}, {0, 2}, {0, 1, 2}, {-1, -2}};
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceProd"}) {
     for (const auto& list : axes) {
       for (DType type : {DType::f32, DType::f16, DType::f64, DType::i8, DType::i32, DType::i64, DType::u8, DType::u32}) {
         for (int64_t keepdims : {0, 1}) {
-          Trial t = trial(op, type, {3, 5, 37}, {{"keepdims", keepdims}});
+          Trial t = reduce_trial(op, type, {3, 5, 37}, {{"keepdims", keepdims}});
           if (t.node.op == "ReduceProd" && is_float(type)) t.inputs[0] = random_tensor(type, {3, 5, 37}, 5, 0.9, 1.1);
           t.add(ints(list), true);
-          agrees(std::move(t), tolerance(type) * 4);
+          agrees(std::move(t), reduce_tolerance(type) * 4);
         }
       }
     }
@@ -54,12 +33,12 @@ TEST(ReduceTactics, fold_few_elements_along_two_axes_apart) {
     for (const Shape& shape : {Shape{201, 5, 7, 2}, Shape{33, 2, 9, 3}, Shape{7, 4, 16, 2}, Shape{3, 50, 5, 6}})
       for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32}) {
         if (!is_float(type) && std::string(op) == "ReduceLogSum") continue;
-        Trial t = trial(op, type, shape);
+        Trial t = reduce_trial(op, type, shape);
         if (std::string(op) == "ReduceLogSum") t.inputs[0] = random_tensor(type, shape, 5, 0.1, 2);
         if (type == DType::f32 && std::string(op) == "ReduceMax")
           t.inputs[0].data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
         t.add(ints({1, 3}), true);
-        agrees(std::move(t), tolerance(type) * 4);
+        agrees(std::move(t), reduce_tolerance(type) * 4);
       }
 }
 
@@ -67,12 +46,12 @@ TEST(ReduceTactics, fold_few_lines_of_few_elements) {
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2", "ReduceProd"}) {
     for (const Shape& shape : {Shape{301, 2, 7}, Shape{77, 8, 16}, Shape{40, 9, 3}, Shape{5, 1, 2}}) {
       for (DType type : {DType::f32, DType::f64, DType::i32, DType::i64}) {
-        Trial t = trial(op, type, shape);
+        Trial t = reduce_trial(op, type, shape);
         if (t.node.op == "ReduceProd" && is_float(type)) t.inputs[0] = random_tensor(type, shape, 5, 0.9, 1.1);
         if (type == DType::f32 && std::string(op) == "ReduceMax")
           t.inputs[0].data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
         t.add(ints({1}), true);
-        agrees(std::move(t), tolerance(type) * 4);
+        agrees(std::move(t), reduce_tolerance(type) * 4);
       }
     }
   }
@@ -83,9 +62,9 @@ TEST(ReduceTactics, gather_rows_that_are_short) {
     for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{3}, {2, 3}, {0, 3}, {1, 3}, {0, 2, 3}}) {
       for (DType type : {DType::f32, DType::f16, DType::f64}) {
         for (const Shape& shape : {Shape{3, 600, 1, 2}, Shape{2, 40, 3, 4}, Shape{4, 2, 60, 3}}) {
-          Trial t = trial(op, type, shape, {{"keepdims", int64_t{0}}});
+          Trial t = reduce_trial(op, type, shape, {{"keepdims", int64_t{0}}});
           t.add(ints(list), true);
-          agrees(std::move(t), tolerance(type) * 4);
+          agrees(std::move(t), reduce_tolerance(type) * 4);
         }
       }
     }
@@ -98,10 +77,10 @@ TEST(ReduceTactics, fold_rows_and_columns_of_every_length_around_a_register) {
       for (int64_t length = 1; length <= 35; ++length) {
         for (int64_t axis : {0, 1, 2}) {
           const Shape shape = axis == 0 ? Shape{5, 1, length} : Shape{3, 4, length};
-          Trial t = trial(op, type, shape);
+          Trial t = reduce_trial(op, type, shape);
           if (is_float(type)) t.inputs[0] = random_tensor(type, shape, 5, 0.9, 1.1);
           t.add(ints({axis}), true);
-          agrees(std::move(t), tolerance(type) * 4);
+          agrees(std::move(t), reduce_tolerance(type) * 4);
         }
       }
     }
@@ -112,10 +91,10 @@ TEST(ReduceTactics, fold_few_results_of_many_elements_part_by_part) {
   for (DType type : {DType::f32, DType::f16, DType::f64, DType::i64}) {
     for (const auto& list : std::vector<std::vector<int64_t>>{{0}, {1}, {0, 1}, {0, 2}, {0, 1, 2}}) {
       for (const char* op : {"ReduceMean", "ReduceMin", "ReduceL2"}) {
-        Trial t = trial(op, type, {600, 3, 101});
+        Trial t = reduce_trial(op, type, {600, 3, 101});
         if (is_float(type)) t.inputs[0] = random_tensor(type, {600, 3, 101}, 5, 0.5, 1.5);
         t.add(ints(list), true);
-        agrees(std::move(t), type == DType::f32 ? 4e-5 : tolerance(type) * 40);
+        agrees(std::move(t), type == DType::f32 ? 4e-5 : reduce_tolerance(type) * 40);
       }
     }
   }
@@ -127,10 +106,10 @@ TEST(ReduceTactics, compute_few_elements_behind_the_axis) {
     for (const Shape& shape : {Shape{301, 2, 7}, Shape{77, 8, 16}, Shape{3, 401, 3}, Shape{5, 99, 1}, Shape{2, 1000, 2, 5}}) {
       for (DType type : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
         for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{1}, {0, 1}, {0, 2}}) {
-          Trial t = trial(op, type, shape);
+          Trial t = reduce_trial(op, type, shape);
           t.inputs[0] = random_tensor(type, shape, 5, 0.5, 3);
           t.add(ints(list), true);
-          agrees(std::move(t), tolerance(type) * 8);
+          agrees(std::move(t), reduce_tolerance(type) * 8);
         }
       }
     }
@@ -143,12 +122,12 @@ TEST(ReduceTactics, fold_many_lines_that_are_shorter_than_a_register) {
       if (type == DType::u8 && std::string(op) != "ReduceMax" && std::string(op) != "ReduceMin") continue;
       for (int64_t length = 1; length <= 9; ++length) {
         for (int64_t lines : {15, 16, 17, 64, 131}) {
-          Trial t = trial(op, type, {2, lines, length});
+          Trial t = reduce_trial(op, type, {2, lines, length});
           if (is_float(type)) t.inputs[0] = random_tensor(type, {2, lines, length}, 5, 0.9, 1.1);
           if (type == DType::f32 && std::string(op) == "ReduceMax")
             t.inputs[0].data<float>()[lines / 2 * length] = std::numeric_limits<float>::quiet_NaN();
           t.add(ints({1}), true);
-          agrees(std::move(t), tolerance(type) * 8);
+          agrees(std::move(t), reduce_tolerance(type) * 8);
         }
       }
     }
@@ -175,13 +154,13 @@ TEST(ReduceTactics, fold_rows_and_lines_together_over_random_axes) {
     for (size_t a = 0; a < shape.size(); ++a)
       if (below(2)) axes.push_back(static_cast<int64_t>(a));
     if (axes.empty()) axes.push_back(below(static_cast<int64_t>(shape.size())));
-    Trial t = trial(is_byte ? ops[2 + below(2)] : one_of(ops), type, shape, {{"keepdims", below(2)}});
+    Trial t = reduce_trial(is_byte ? ops[2 + below(2)] : one_of(ops), type, shape, {{"keepdims", below(2)}});
     if (type == DType::boolean) t.inputs[0] = random_tensor(type, shape, static_cast<unsigned>(i), 0, 2);
     if (type == DType::f32 && t.node.op.starts_with("ReduceM") && t.node.op != "ReduceMean")
       t.inputs[0].data<float>()[below(elements(shape))] = std::numeric_limits<float>::quiet_NaN();
     t.add(ints(axes), true);
     SCOPED_TRACE(fmt::format("{} of {} along {} axes from {} on", t.node.op, to_string(shape), axes.size(), axes[0]));
-    agrees(std::move(t), tolerance(type) * 20);
+    agrees(std::move(t), reduce_tolerance(type) * 20);
   }
 }
 
@@ -190,7 +169,7 @@ TEST(ReduceTactics, find_extremes_of_bytes_of_every_length_around_a_register) {
     for (DType type : {DType::u8, DType::i8, DType::boolean}) {
       for (int64_t length : {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 600}) {
         for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{0}, {1}, {2}, {0, 2}, {0, 1, 2}}) {
-          Trial t = trial(op, type, {3, 5, length}, {{"keepdims", length % 2}});
+          Trial t = reduce_trial(op, type, {3, 5, length}, {{"keepdims", length % 2}});
           if (type == DType::boolean) {
             for (int64_t i = 0; i < 15 * length; ++i)
               t.inputs[0].data<bool>()[i] = (i * 7 % 11 < 5) == (op[6] == 'M' && op[7] == 'i');
@@ -209,7 +188,7 @@ TEST(ReduceTactics, wrap_integers) {
   for (const char* op : {"ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
     for (DType type : {DType::i32, DType::i64}) {
       for (int64_t axis : {0, 1}) {
-        Trial t = trial(op, type, {40, 50});
+        Trial t = reduce_trial(op, type, {40, 50});
         const double large = type == DType::i32 ? 2e9 : 4e18;
         t.inputs[0] = random_tensor(type, {40, 50}, 7, -large, large);
         t.add(ints({axis}), true);
@@ -224,7 +203,7 @@ TEST(ReduceTactics, a_number_that_is_none_wins) {
     for (DType type : {DType::f32, DType::f64}) {
       for (int64_t axis : {0, 1}) {
         for (int64_t at : {0, 5, 12, 17, 36}) {
-          Trial t = trial(op, type, {37, 37});
+          Trial t = reduce_trial(op, type, {37, 37});
           Tensor x = random_tensor(DType::f64, {37, 37}, 5, -4, 9);
           x.data<double>()[at * 38] = std::numeric_limits<double>::quiet_NaN();
           x.data<double>()[3] = std::numeric_limits<double>::infinity();
@@ -248,12 +227,12 @@ TEST(ReduceTactics, a_number_that_is_none_wins) {
 }
 
 TEST(ReduceTactics, take_extremes_of_64_bits_without_a_sign_and_of_bool) {
-  Trial t = trial("ReduceMax", DType::u64, {2, 3});
+  Trial t = reduce_trial("ReduceMax", DType::u64, {2, 3});
   t.inputs[0].data<uint64_t>()[1] = UINT64_MAX - 1;
   t.add(ints({1}), true);
   agrees(std::move(t), 0);
   for (const char* op : {"ReduceMax", "ReduceMin"}) {
-    Trial truth = trial(op, DType::boolean, {4, 7});
+    Trial truth = reduce_trial(op, DType::boolean, {4, 7});
     for (int i = 0; i < 28; ++i) truth.inputs[0].data<bool>()[i] = i % 7 == i / 7;
     truth.add(ints({1}), true);
     agrees(std::move(truth), 0);
@@ -264,17 +243,17 @@ TEST(ReduceTactics, take_norms_and_logarithms) {
   for (const char* op : {"ReduceL2", "ReduceLogSum", "ReduceLogSumExp"}) {
     for (DType type : {DType::f32, DType::f64, DType::f16}) {
       for (int64_t axis : {0, 1, 2}) {
-        Trial t = trial(op, type, {4, 6, 50}, {{"keepdims", axis % 2}});
+        Trial t = reduce_trial(op, type, {4, 6, 50}, {{"keepdims", axis % 2}});
         t.inputs[0] = random_tensor(type, {4, 6, 50}, 3, 0.5, 3);
         t.add(ints({axis}), true);
-        agrees(std::move(t), tolerance(type) * 2);
+        agrees(std::move(t), reduce_tolerance(type) * 2);
       }
     }
   }
 }
 
 TEST(ReduceTactics, log_sum_exp_takes_values_that_exp_does_not) {
-  Trial t = trial("ReduceLogSumExp", DType::f32, {4, 3});
+  Trial t = reduce_trial("ReduceLogSumExp", DType::f32, {4, 3});
   const float infinite = std::numeric_limits<float>::infinity();
   const float values[] = {1000, 1001, 999, -1000, -1001, -999, -infinite, -infinite, -infinite, infinite, 1, 2};
   std::copy(std::begin(values), std::end(values), t.inputs[0].data<float>());
@@ -290,176 +269,10 @@ TEST(ReduceTactics, log_sum_exp_takes_values_that_exp_does_not) {
 
 TEST(ReduceTactics, without_axes_all_or_none_are_reduced) {
   for (int64_t none : {0, 1}) {
-    Trial t = trial("ReduceSumSquare", DType::f32, {3, 70}, {{"noop_with_empty_axes", none}});
+    Trial t = reduce_trial("ReduceSumSquare", DType::f32, {3, 70}, {{"noop_with_empty_axes", none}});
     t.add(ints({}), true);
     agrees(std::move(t), 1e-5);
   }
-}
-
-TEST(LineTactics, find_extremes_along_any_axis) {
-  for (const char* op : {"ArgMax", "ArgMin"}) {
-    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64}) {
-      for (int64_t axis : {0, 1, 2}) {
-        for (int64_t last : {0, 1}) agrees(trial(op, type, {4, 9, 130}, {{"axis", axis}, {"select_last_index", last}}), 0);
-      }
-    }
-    Trial nan = trial(op, DType::f32, {2, 40}, {{"axis", int64_t{1}}});
-    nan.inputs[0].data<float>()[13] = nan.inputs[0].data<float>()[20] = std::numeric_limits<float>::quiet_NaN();
-    agrees(std::move(nan), 0);
-  }
-}
-
-TEST(LineTactics, find_extremes_of_lines_of_every_length_around_a_register) {
-  for (const char* op : {"ArgMax", "ArgMin"})
-    for (DType type : {DType::f32, DType::f64, DType::bf16, DType::i16, DType::u32, DType::u64, DType::i64})
-      for (int64_t last : {0, 1})
-        for (int64_t length = 1; length <= 37; length += 2)
-          for (int64_t axis : {0, 1})
-            agrees(trial(op, type, {length, 38 - length}, {{"axis", axis}, {"select_last_index", last}}), 0);
-}
-
-TEST(LineTactics, find_extremes_of_short_rows_and_of_few_columns) {
-  for (const char* op : {"ArgMax", "ArgMin"})
-    for (DType type : {DType::f32, DType::f64, DType::f16, DType::i8, DType::u8, DType::i64})
-      for (int64_t length = 1; length <= 18; ++length)
-        for (int64_t last : {0, 1}) {
-          const std::map<std::string, Attribute> rule = {{"axis", int64_t{1}}, {"select_last_index", last}};
-          agrees(trial(op, type, {131, length}, rule), 0);
-          agrees(trial(op, type, {1 + length % 3, 40, length}, rule), 0);
-          agrees(trial(op, type, {67, length, 1 + length % 9}, rule), 0);
-          if (!is_float(type)) continue;
-          Trial nan = trial(op, DType::f32, {70, length}, rule);
-          for (int64_t i = 0; i < 70; i += 3)
-            nan.inputs[0].data<float>()[i * length + i % length] = std::numeric_limits<float>::quiet_NaN();
-          agrees(std::move(nan), 0);
-          Trial columns = trial(op, DType::f32, {70, length, 3}, rule);
-          for (int64_t i = 0; i < 210; i += 4)
-            columns.inputs[0].data<float>()[i / 3 * length * 3 + i % length * 3 + i % 3] =
-                std::numeric_limits<float>::quiet_NaN();
-          agrees(std::move(columns), 0);
-        }
-}
-
-TEST(LineTactics, find_a_number_that_is_none_first) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  for (const char* op : {"ArgMax", "ArgMin"}) {
-    for (int64_t last : {0, 1}) {
-      for (int64_t axis : {0, 1}) {
-        Trial t = trial(op, DType::f32, {41, 41}, {{"axis", axis}, {"select_last_index", last}});
-        float* x = t.inputs[0].data<float>();
-        for (int64_t i = 0; i < 41; ++i) {
-          x[i * 41 + (i * 7) % 41] = inf;
-          x[i * 41 + (i * 3) % 41] = -inf;
-          if (i % 3 != 0) x[i * 41 + (i * 5) % 41] = x[i * 41 + (i * 11) % 41] = nan;
-        }
-        agrees(std::move(t), 0);
-      }
-    }
-  }
-}
-
-TEST(LineTactics, look_for_the_top_few_past_numbers_that_are_none) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (int64_t k : {1, 7, 30}) {
-    for (int64_t axis : {0, 1}) {
-      for (int64_t largest : {0, 1}) {
-        const Shape shape = axis == 1 ? Shape{6, 500} : Shape{500, 6};
-        Trial t = trial("TopK", DType::f32, shape, {{"axis", axis}, {"largest", largest}});
-        for (int64_t i = 0; i < 3000; i += 611) t.inputs[0].data<float>()[i] = nan;
-        t.add(ints({k}), true);
-        agrees(std::move(t), 0);
-      }
-    }
-  }
-}
-
-TEST(LineTactics, take_the_top_few_and_the_top_many) {
-  for (DType type : {DType::f32, DType::f16, DType::i64, DType::u8}) {
-    for (int64_t k : {0, 1, 3, 60, 100}) {
-      for (int64_t axis : {0, 1}) {
-        for (int64_t largest : {0, 1}) {
-          if (k == 0) continue;
-          const Shape shape = axis == 1 ? Shape{5, 100} : Shape{100, 5};
-          Trial t = trial("TopK", type, shape, {{"axis", axis}, {"largest", largest}});
-          t.add(ints({k}), true);
-          agrees(std::move(t), 0);
-        }
-      }
-    }
-  }
-}
-
-TEST(LineTactics, take_the_top_few_of_columns_and_of_short_rows) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u16, DType::u32, DType::i64, DType::u64})
-    for (const Shape& shape : {Shape{3, 17, 5}, Shape{2, 8, 131}, Shape{201, 9, 1}, Shape{70, 33, 2}, Shape{5, 300, 7},
-                               Shape{131, 31, 1}, Shape{41, 1, 3}, Shape{300, 1, 1}, Shape{66, 128, 1}, Shape{66, 129, 1}})
-      for (int64_t k : {1, 2, 3, 8, 9})
-        for (int64_t largest : {0, 1}) {
-          if (k > shape[1]) continue;
-          Trial t = trial("TopK", type, shape, {{"axis", int64_t{1}}, {"largest", largest}});
-          if (type == DType::f32)
-            for (int64_t i = 0; i < elements(shape); i += 13) t.inputs[0].data<float>()[i] = nan;
-          t.add(ints({k}), true);
-          agrees(std::move(t), 0);
-        }
-}
-
-TEST(LineTactics, take_the_top_few_of_random_rows_with_ties) {
-  std::mt19937 random(3);
-  constexpr DType types[] = {DType::f32, DType::f16, DType::f64, DType::i32, DType::i64, DType::u8};
-  constexpr int64_t lengths[] = {9, 33, 127, 128, 129, 255, 511, 512, 513, 600};
-  for (int i = 0; i < 240; ++i) {
-    const Shape shape{static_cast<int64_t>(1 + random() % 130), lengths[random() % std::size(lengths)]};
-    const double high = random() % 2 ? 5 : 120;  // with few numbers many are equal
-    Trial t = trial("TopK", types[random() % std::size(types)], shape, {{"axis", int64_t{1}}, {"largest", int64_t{i % 2}}});
-    t.inputs[0] = random_tensor(t.inputs[0].type(), shape, static_cast<unsigned>(i), 0, high);
-    if (t.inputs[0].type() == DType::f32 && i % 3 == 0)
-      t.inputs[0].data<float>()[random() % static_cast<uint64_t>(elements(shape))] = std::numeric_limits<float>::quiet_NaN();
-    t.add(ints({static_cast<int64_t>(1 + random() % 9)}), true);
-    SCOPED_TRACE(to_string(shape));
-    agrees(std::move(t), 0);
-  }
-}
-
-TEST(LineTactics, add_up_forwards_and_backwards) {
-  for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64}) {
-    for (int64_t axis : {0, 1, -1}) {
-      for (int64_t exclusive : {0, 1}) {
-        for (int64_t reverse : {0, 1}) {
-          Trial t = trial("CumSum", type, {3, 7, 90}, {{"exclusive", exclusive}, {"reverse", reverse}});
-          t.add(Tensor::scalar<int64_t>(axis), true);
-          agrees(std::move(t), tolerance(type));
-        }
-      }
-    }
-  }
-}
-
-TEST(LineTactics, add_up_few_columns) {
-  for (const char* op : {"CumSum", "CumProd"})
-    for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64})
-      for (int64_t columns : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65, 515})
-        for (int64_t flags : {0, 1, 2, 3})
-          for (const Shape& shape : {Shape{37, 2, columns}, Shape{2, 9, columns}, Shape{1, 1, columns}, Shape{3, 1, columns}}) {
-            Trial t = trial(op, type, shape, {{"exclusive", flags & 1}, {"reverse", flags >> 1}});
-            t.node.opset = 26;
-            if (op[3] == 'P') t.inputs[0] = random_tensor(type, shape, 5, 0.5, 2);
-            t.add(Tensor::scalar<int64_t>(1), true);
-            agrees(std::move(t), 2 * tolerance(type));
-          }
-}
-
-TEST(LineTactics, mark_the_largest) {
-  for (DType type : {DType::f32, DType::f64, DType::f16})
-    for (int64_t axis : {0, 1, 2})
-      for (const Shape& shape :
-           {Shape{4, 5, 33}, Shape{70, 1, 3}, Shape{9, 600, 16}, Shape{33, 129, 2}, Shape{700, 3, 7}, Shape{3, 4, 300}})
-        for (const bool repeats : {false, true}) {  // of equal ones the first
-          Trial t = trial("Hardmax", type, shape, {{"axis", axis}});
-          if (repeats) t.inputs[0] = random_tensor(DType::i32, shape, 7, 0, 3).cast(type);
-          agrees(std::move(t), 0);
-        }
 }
 
 }  // namespace

@@ -130,13 +130,13 @@ class MappedKernel final : public Kernel {
     const MappedAxis inner = merged.axes.back();
     merged.axes.pop_back();
     runs_ = runs_of(inner, merged.width, std::max<int64_t>(1, most_run_bytes / size_));
-    if (!merged.axes.empty() && !repeats(merged.axes.back()) && stacks(merged.axes.back())) {
+    const bool stacked = !merged.axes.empty() && !repeats(merged.axes.back()) && stacks(merged.axes.back());
+    if (stacked) {
       runs_ = stacked_by(merged.axes.back(), stretches_of(merged.axes.back()), runs_);
       merged.axes.pop_back();
     }
     // A walk's step takes as long as some runs.
-    while (runs_.front().rows == 1 && runs_.back().rows == 1 && !merged.axes.empty() && !repeats(merged.axes.back()) &&
-           elements_of(runs_) * size_ < most_joined_bytes &&
+    while (!stacked && !merged.axes.empty() && !repeats(merged.axes.back()) && elements_of(runs_) * size_ < most_joined_bytes &&
            static_cast<int64_t>(runs_.size()) * merged.axes.back().extent <= most_runs) {
       runs_ = joined_by(merged.axes.back(), runs_);
       merged.axes.pop_back();

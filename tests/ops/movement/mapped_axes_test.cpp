@@ -44,6 +44,10 @@ TEST(MappedAxes, pad_in_every_mode_of_every_element_size) {
   agrees(pad("reflect", DType::f32, {3, 4}, {0, 9, 0, 11}));
 }
 
+TEST(MappedAxes, pad_fills_the_edges_of_many_stacked_rows) {
+  for (DType type : {DType::u8, DType::f16, DType::f32}) agrees(pad("constant", type, {2, 3, 26, 26}, {0, 0, 1, 1, 0, 0, 1, 1}));
+}
+
 TEST(MappedAxes, pad_with_a_value_and_axes) {
   Trial t = pad("constant", DType::f32, {2, 5, 6}, {1, 2, 3, 4});
   t.add(Tensor::scalar(2.5f), true);

@@ -136,8 +136,7 @@ class MappedKernel final : public Kernel {
       merged.axes.pop_back();
     }
     // A walk's step takes as long as some runs.
-    while (!stacked && !merged.axes.empty() && !repeats(merged.axes.back()) && elements_of(runs_) * size_ < most_joined_bytes &&
-           static_cast<int64_t>(runs_.size()) * merged.axes.back().extent <= most_runs) {
+    while (!stacked && !merged.axes.empty() && joins(merged.axes.back())) {
       runs_ = joined_by(merged.axes.back(), runs_);
       merged.axes.pop_back();
     }
@@ -167,13 +166,23 @@ class MappedKernel final : public Kernel {
  private:
   /// Short rows of few runs, and an axis whose places lie in few stretches.
   bool stacks(const MappedAxis& axis) const {
-    constexpr int64_t few_runs = 6, least_rows = 4, most_row_bytes = 128, most_bytes = 1 << 16;
+    constexpr int64_t few_runs = 6, least_rows = 4, most_row_bytes = 512, most_bytes = 1 << 16;
     const auto runs = static_cast<int64_t>(runs_.size());
     const int64_t row = elements_of(runs_);
     if (runs < 2 || runs > few_runs || row < short_run * runs || row * size_ > most_row_bytes ||
         row * size_ * axis.extent > most_bytes)
       return false;
     return static_cast<int64_t>(stretches_of(axis).size()) * least_rows <= axis.extent;
+  }
+
+  /// Short rows, of which no long ones would be copied on.
+  bool joins(const MappedAxis& axis) const {
+    constexpr int64_t short_row = 48, most_places = 4096;  // elements
+    const int64_t row = elements_of(runs_);
+    const auto runs = static_cast<int64_t>(runs_.size());
+    if (row * size_ >= most_joined_bytes) return false;
+    if (row < short_run * runs && row <= short_row && row * axis.extent <= most_places) return true;
+    return !repeats(axis) && runs * axis.extent <= most_runs;
   }
 
   template <class T> void move(const Buffers& b, const void* fill) const {
@@ -184,33 +193,59 @@ class MappedKernel final : public Kernel {
     const int64_t per_row = places_.empty() ? static_cast<int64_t>(runs_.size()) : 1;
     parallel(threads_, rows_ * per_row, 1, [&](int64_t begin, int64_t end, int) {
       const T *source = nullptr, *written = nullptr;  // of the row before
-      while (begin < end) {
-        const int64_t row = begin / per_row, first = begin % per_row, last = std::min(per_row, first + end - begin);
-        int64_t from = 0, to = 0, rest = row;
-        bool inside = true;
-        for (size_t a = axes_.size(); a-- > 0;) {
-          const MappedAxis& axis = axes_[a];
-          const int64_t i = rest % axis.extent, place = axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
-          rest /= axis.extent;
-          to += i * axis.to;
-          from += place * axis.from;
-          inside = inside && place >= 0;
-        }
+      int64_t row = begin / per_row, first = begin % per_row;
+      for (Place p = place_of(row); begin < end; p = next(p, ++row), first = 0) {
+        const int64_t last = std::min(per_row, first + end - begin);
         begin += last - first;
-        if (!inside && dense_) {
+        if (!p.inside && dense_) {
           const Run &front = runs_[static_cast<size_t>(places_.empty() ? first : 0)],
                     &back = places_.empty() ? runs_[static_cast<size_t>(last) - 1] : runs_.back();
-          fill_line(y + to + front.to, outside, back.to + back.count - front.to);
+          fill_line(y + p.to + front.to, outside, back.to + back.count - front.to);
         } else if (places_.empty()) {
-          for (int64_t r = first; r < last; ++r) copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
-        } else if (source == x + from) {
-          std::memcpy(y + to, written, places_.size() * sizeof(T));
+          for (int64_t r = first; r < last; ++r) copy(runs_[static_cast<size_t>(r)], y + p.to, x + p.from, p.inside, outside);
+        } else if (source == x + p.from) {
+          copy_line(y + p.to, written, static_cast<int64_t>(places_.size() * sizeof(T)));
         } else {
-          gather(y + to, x + from, outside);
-          source = x + from, written = y + to;
+          gather(y + p.to, x + p.from, outside);
+          source = x + p.from, written = y + p.to;
         }
       }
     });
+  }
+
+  /// Where a row begins.
+  struct Place {
+    int64_t to = 0, from = 0;
+    bool inside = true;
+    int64_t i = 0, to_line = 0, from_line = 0;  // the place on the innermost axis, and where its first one begins
+    bool line_inside = true;
+  };
+
+  Place place_of(int64_t row) const {
+    Place p;
+    if (axes_.empty()) return p;
+    p.i = row % axes_.back().extent;
+    int64_t rest = row / axes_.back().extent;
+    for (size_t a = axes_.size() - 1; a-- > 0; rest /= axes_[a].extent) {
+      const MappedAxis& axis = axes_[a];
+      const int64_t i = rest % axis.extent, place = place_on(axis, i);
+      p.to_line += i * axis.to, p.from_line += place * axis.from, p.line_inside = p.line_inside && place >= 0;
+    }
+    return along(p);
+  }
+  /// The place of the row behind p's: divisions only where the innermost axis ends.
+  Place next(Place p, int64_t row) const {
+    if (axes_.empty() || ++p.i == axes_.back().extent) return row < rows_ ? place_of(row) : p;
+    return along(p);
+  }
+  Place along(Place p) const {
+    const MappedAxis& axis = axes_.back();
+    const int64_t place = place_on(axis, p.i);
+    p.to = p.to_line + p.i * axis.to, p.from = p.from_line + place * axis.from, p.inside = p.line_inside && place >= 0;
+    return p;
+  }
+  static int64_t place_on(const MappedAxis& axis, int64_t i) {
+    return axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
   }
 
   template <class T> void gather(T* y, const T* x, T outside) const {

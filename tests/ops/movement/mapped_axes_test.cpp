@@ -48,6 +48,14 @@ TEST(MappedAxes, pad_fills_the_edges_of_many_stacked_rows) {
   for (DType type : {DType::u8, DType::f16, DType::f32}) agrees(pad("constant", type, {2, 3, 26, 26}, {0, 0, 1, 1, 0, 0, 1, 1}));
 }
 
+TEST(MappedAxes, pad_stacks_rows_of_hundreds_of_bytes) {
+  for (const char* mode : {"constant", "reflect", "edge"})
+    for (DType type : {DType::u8, DType::f32, DType::f64}) {
+      agrees(pad(mode, type, {3, 21, 33}, {2, 1, 1, 0, 2, 1}));
+      agrees(pad(mode, type, {2, 3, 26, 56}, {0, 0, 1, 1, 0, 0, 1, 1}));
+    }
+}
+
 TEST(MappedAxes, pad_with_a_value_and_axes) {
   Trial t = pad("constant", DType::f32, {2, 5, 6}, {1, 2, 3, 4});
   t.add(Tensor::scalar(2.5f), true);

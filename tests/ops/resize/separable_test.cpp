@@ -56,6 +56,16 @@ TEST(Separable, nearest_takes_any_rank_layout_and_type) {
   }
 }
 
+// Rows of a few elements are looked up place by place, planes of them at once where those are not too large.
+TEST(Separable, nearest_repeats_rows_of_a_few_elements) {
+  const auto agrees = [](Trial t) { EXPECT_THAT(check(t, 0), Contains("cpu")); };
+  for (DType type : {DType::f32, DType::u8, DType::f64})
+    for (int64_t lines : {5, 127, 3000}) {
+      for (float more : {1.5f, 2.0f, 3.4f}) agrees(resize("nearest", type, {2, 3, lines, 3}, {1, 1, more, 1.7f}));
+      agrees(resize("nearest", type, {lines, 2, 3, 2}, {1, 1, 2, 2}));
+    }
+}
+
 TEST(GridSampleTactics, take_every_mode_padding_and_rank) {
   for (const char* mode : {"nearest", "linear", "cubic"}) {
     for (const char* padding : {"zeros", "border", "reflection"}) {

@@ -50,6 +50,16 @@ class RandomInputs(CalibrationDataReader):
         return self.batches.pop() if self.batches else None
 
 
+def drop_weights_shapes(path):
+    """quantize_dynamic turns the weights of Gemm with transB, but not the shapes that value_info gives them beside their own."""
+    model = onnx.load(path)
+    weights = {w.name for w in model.graph.initializer}
+    kept = [v for v in model.graph.value_info if v.name not in weights]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+    onnx.save(model, path)
+
+
 def quantize(source: pathlib.Path, target: pathlib.Path, form: Form, count=4):
     """Writes `target`, and beside it the source's inputs as target's .inputs.npz."""
     feeds = source.with_suffix(".inputs.npz")
@@ -59,6 +69,7 @@ def quantize(source: pathlib.Path, target: pathlib.Path, form: Form, count=4):
         onnx.save(onnx.load(source), whole)             # weights inside: the preprocessing reads no data file beside its model
         quant_pre_process(str(whole), str(ready), skip_symbolic_shape=True)
         if form.format is None:
+            drop_weights_shapes(ready)
             quantize_dynamic(str(ready), str(target), per_channel=form.per_channel, weight_type=form.weights)
         else:
             quantize_static(str(ready), str(target), RandomInputs(dict(np.load(feeds)), count), quant_format=form.format,

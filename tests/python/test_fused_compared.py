@@ -15,7 +15,8 @@ GRAPHS = ["bert_base.dyn.fp16", "crnn.fp16", "crnn.fp32", "detector.fp32", "llam
           "segformer.fp32", "shufflenet.fp32", "ssdlite.op16.fp32", "unet.dyn.fp16", "unet.fp32", "vit_b_16.fp16", "wav2vec2.fp16",
           "wav2vec2.fp32", "whisper_enc.fp32"]
 IN_8_BITS = [("crnn.fp32", f) for f in ("u8s8", "s8s8", "u8s8.tensor", "qop", "dynamic", "u8u8", "dynamic.u8")]
-IN_8_BITS += [("segformer.fp32", f) for f in ("u8u8", "qop", "dynamic.u8")] + [("mobilenet_v3_large.fp32", f) for f in ("u8s8", "qop")]
+IN_8_BITS += [("segformer.fp32", f) for f in ("u8u8", "qop", "dynamic.u8")]
+IN_8_BITS += [("mobilenet_v3_large.fp32", f) for f in ("u8s8", "qop", "dynamic")]
 
 
 def check(command, path):

@@ -92,8 +92,11 @@ class FloatTapsConv final : public Kernel {
       : f_(form_of(r.problem)),
         plan_(f_, r.threads),
         end_(value_of(ending_of(r), "the end of a direct convolution")),
+        at_(r.at),
         x_type_(r.problem.input),
-        y_type_(r.problem.output) {
+        w_type_(r.weight().type),
+        y_type_(r.problem.output),
+        transposed_(r.problem.transposed) {
     for (int64_t c = 0; c < f_.group_channels(); ++c)
       for (int64_t t = 0; t < f_.taps(); ++t) {
         const int64_t x = t % f_.kernel[2] * f_.dilation[2], y = t / f_.kernel[2] % f_.kernel[1] * f_.dilation[1],
@@ -102,21 +105,33 @@ class FloatTapsConv final : public Kernel {
                            (y % f_.stride[1] * f_.stride[2] + x % f_.stride[2]) * plan_.plane + y / f_.stride[1] * plan_.pitch +
                            x / f_.stride[2]);
       }
+    if (r.node.has(r.at.b) && !r.node.constant(r.at.b)) computed_bias_ = r.node.inputs[r.at.b].type;
     if (const Tensor b = bias(r.node, r.at); b.valid()) bias_ = b.cast(DType::f32);
     const Tensor& w = r.weight().constant;
-    const auto make = [&] { return packed(w, r.problem.transposed); };
+    if (!w.valid()) return;  // a run packs them
+    const auto make = [&] {
+      Tensor to = Tensor::empty(DType::f32, {f_.outputs, f_.depth()});
+      pack(w.cast(DType::f32).data<float>(), to.data<float>());
+      return to;
+    };
     packed_ = r.node.weights ? r.node.weights->packed(w,
                                                       Key("taps")
                                                           .field(Shape{f_.group, f_.outputs, f_.group_channels(), f_.taps()})
-                                                          .flag(" turned", r.problem.transposed)
+                                                          .flag(" turned", transposed_)
                                                           .text(),
                                                       make)
                              : make();
   }
 
-  int64_t workspace() const override { return plan_.threads * thread_bytes() + aligned(plan_.threads); }
+  int64_t workspace() const override {
+    return plan_.threads * thread_bytes() + aligned(plan_.threads) + computed_bytes() +
+           aligned(computed_bias_ ? f_.outputs * 4 : 0);
+  }
 
   void run(const Buffers& b) override {
+    char* computed = static_cast<char*>(b.workspace) + plan_.threads * thread_bytes() + aligned(plan_.threads);
+    const Operands operands =
+        operands_of(b, reinterpret_cast<float*>(computed), reinterpret_cast<float*>(computed + computed_bytes()));
     const int64_t tasks = f_.batch * f_.group * plan_.chunks;
     // By thread, whether its copy is zeros where no image lies: what is copied later leaves these places alone.
     char* is_clear = static_cast<char*>(b.workspace) + plan_.threads * thread_bytes();
@@ -127,7 +142,7 @@ class FloatTapsConv final : public Kernel {
       auto* sums = reinterpret_cast<float*>(memory + own_bytes());
       auto* row = reinterpret_cast<float*>(memory + own_bytes() + sums_bytes());
       if (!std::exchange(is_clear[thread], char{1})) std::memset(own, 0, static_cast<size_t>(own_bytes()));
-      for (int64_t i = begin; i < end; ++i) chunk(b, i / plan_.chunks, i % plan_.chunks * plan_.lines, own, sums, row);
+      for (int64_t i = begin; i < end; ++i) chunk(b, i / plan_.chunks, i % plan_.chunks * plan_.lines, operands, own, sums, row);
     });
   }
 
@@ -143,20 +158,38 @@ class FloatTapsConv final : public Kernel {
   }
 
   /// [M, C, taps] of each group as float_taps.h says.
-  Tensor packed(const Tensor& given, bool transposed) const {
-    const Tensor w = given.cast(DType::f32);
+  void pack(const float* w, float* out) const {
     const int64_t depth = f_.depth(), outputs = f_.group_outputs();
-    Tensor to = Tensor::empty(DType::f32, {f_.outputs, depth});
-    float* out = to.data<float>();
     for (int64_t g = 0; g < f_.group; ++g)
       for (int64_t m = 0; m < outputs; m += float_taps_results)
         for (int64_t k = 0; k < depth; ++k)
           for (int64_t i = m; i < std::min(outputs, m + float_taps_results); ++i)
-            *out++ = w.data<float>()[transposed ? turned(g, i, k) : (g * outputs + i) * depth + k];
-    return to;
+            *out++ = w[transposed_ ? turned(g, i, k) : (g * outputs + i) * depth + k];
   }
 
-  void chunk(const Buffers& b, int64_t group, int64_t first_line, float* own, float* sums, float* row) const {
+  /// The packed weights and the bias of a run; no bias: nullptr.
+  struct Operands {
+    const float *weights, *bias;
+  };
+  /// Of computed weights both what they are packed to and, where they are of 16 bits, what they are as floats.
+  int64_t computed_bytes() const {
+    return packed_.valid() ? 0 : aligned(f_.outputs * f_.depth() * 4) * (w_type_ == DType::f32 ? 1 : 2);
+  }
+  Operands operands_of(const Buffers& b, float* weights, float* bias) const {
+    const auto floats = [&](size_t input, DType type, int64_t count, float* to) {
+      if (type == DType::f32) return static_cast<const float*>(b.inputs[input]);
+      row_simd().load(required_float_kind(type), static_cast<const uint16_t*>(b.inputs[input]), nullptr, nullptr, to, count);
+      return static_cast<const float*>(to);
+    };
+    Operands o{packed_.valid() ? packed_.data<float>() : weights, bias_.valid() ? bias_.data<float>() : nullptr};
+    const int64_t count = f_.outputs * f_.depth();
+    if (!packed_.valid()) pack(floats(at_.w, w_type_, count, weights + aligned(count * 4) / 4), weights);
+    if (computed_bias_) o.bias = floats(at_.b, *computed_bias_, f_.outputs, bias);
+    return o;
+  }
+
+  void chunk(const Buffers& b, int64_t group, int64_t first_line, const Operands& operands, float* own, float* sums,
+             float* row) const {
     const int64_t n = group / f_.group, g = group % f_.group, channels = f_.group_channels(), outputs = f_.group_outputs();
     const int64_t lines = std::min(plan_.lines, f_.out[1] - first_line);
     if (lines <= 0) return;
@@ -164,11 +197,11 @@ class FloatTapsConv final : public Kernel {
       copy(b.inputs[0], n * f_.channels + g * channels + c, first_line * f_.stride[1], own + c * plan_.channel, row);
     const int64_t places = (lines - 1) * plan_.pitch + f_.out[2];
     for (int64_t d = 0; d < f_.out[0]; ++d) {
-      table().fold({own + d * f_.stride[0] * plan_.slice, offsets_.data(), packed_.data<float>() + g * outputs * f_.depth(),
+      table().fold({own + d * f_.stride[0] * plan_.slice, offsets_.data(), operands.weights + g * outputs * f_.depth(),
                     f_.depth(), outputs, places, sums, plan_.to_step});
       for (int64_t m = 0; m < outputs; ++m) {
         const int64_t channel = g * outputs + m;
-        const float start = bias_.valid() ? bias_.data<float>()[channel] : 0;
+        const float start = operands.bias ? operands.bias[channel] : 0;
         const int64_t to = (((n * f_.outputs + channel) * f_.out[0] + d) * f_.out[1] + first_line) * f_.out[2];
         for (int64_t h = 0; h < lines; ++h)
           finish(sums + m * plan_.to_step + h * plan_.pitch, start, b.outputs[0], to + h * f_.out[2], row);
@@ -229,10 +262,13 @@ class FloatTapsConv final : public Kernel {
   IntegerForm f_;
   TapsPlan plan_;
   igemm::Ending end_;
+  Arguments at_;
   Tensor bias_;
-  DType x_type_, y_type_;
+  std::optional<DType> computed_bias_;
+  DType x_type_, w_type_, y_type_;
+  bool transposed_;
   std::vector<int64_t> offsets_;
-  Tensor packed_;
+  Tensor packed_;  // not valid() where weights are computed
 };
 
 std::optional<Refusal> rejects(const Request& r) {
@@ -243,8 +279,8 @@ std::optional<Refusal> rejects(const Request& r) {
   if (!float_kind(p.input) || !float_kind(p.output) || !float_kind(b.inputs[r.at.w].type))
     return refuse(Reason::wrong_type, "taps: types {} > {}", smelt::name(p.input), smelt::name(p.output));
   if (p.x.size() != 1 || p.x[0].upsample != 1) return refuse(Reason::unsupported, "taps: {} images, or larger ones", p.x.size());
-  if (!b.inputs[r.at.w].constant.valid()) return refuse(Reason::not_constant, "taps: the weight is not constant");
-  if (b.has(r.at.b) && !b.inputs[r.at.b].constant.valid()) return refuse(Reason::not_constant, "taps: the bias is not constant");
+  if (b.has(r.at.b) && !float_kind(b.inputs[r.at.b].type))
+    return refuse(Reason::wrong_type, "taps: a bias of {}", smelt::name(b.inputs[r.at.b].type));
   if (auto why = rejects_layouts(b)) return why;
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
     return refuse(Reason::wrong_shape, "taps: an empty tensor");
@@ -271,13 +307,14 @@ std::optional<Refusal> rejects(const Request& r) {
 }
 
 /// A core: 32 places of a tap and a result, a float copied, a result written.
-double estimate_us(const Problem& p, int threads) {
+double estimate_us(const Problem& p, bool constant, int threads) {
   const IntegerForm f = form_of(p);
   const TapsPlan plan(f, threads);
   const double places = static_cast<double>(plan.chunks * divide_up(plan.places, float_taps_lanes) * float_taps_lanes * f.out[0]);
   const double folded = static_cast<double>(f.batch * f.outputs * f.depth()) * places / 32;
+  const double packed = constant ? 0 : static_cast<double>(f.outputs * f.depth());
   const double copied = static_cast<double>(f.batch * f.channels * plan.chunks) * static_cast<double>(plan.channel);
-  return 1 + 1e-3 * (folded * 0.6 + copied * 0.2 + static_cast<double>(elements(p.y)) * 0.2) / plan.threads;
+  return 1 + 1e-3 * packed + 1e-3 * (folded * 0.6 + copied * 0.2 + static_cast<double>(elements(p.y)) * 0.2) / plan.threads;
 }
 
 }  // namespace
@@ -285,11 +322,12 @@ double estimate_us(const Problem& p, int threads) {
 void offer_float_taps(const Request& r, Offer& offer) {
   if (!float_kind(r.problem.input)) return;  // others have kernels that know them
   if (auto why = rejects(r)) return offer.refuse("cpu", *why);
-  offer.candidates.push_back({"cpu", "taps", estimate_us(r.problem, r.threads), [r, node = *r.node.node] {
-                                Request own = r;
-                                own.node.node = &node;
-                                return std::make_unique<FloatTapsConv>(own);
-                              }});
+  offer.candidates.push_back(
+      {"cpu", "taps", estimate_us(r.problem, r.weight().constant.valid(), r.threads), [r, node = *r.node.node] {
+         Request own = r;
+         own.node.node = &node;
+         return std::make_unique<FloatTapsConv>(own);
+       }});
 }
 
 }  // namespace smelt::ops::conv

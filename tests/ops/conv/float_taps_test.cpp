@@ -52,6 +52,26 @@ TEST(FloatTaps, agree_over_axes_groups_strides_pads_and_dilations) {
     }
 }
 
+TEST(FloatTaps, computed_weights_and_bias_are_packed_in_the_run) {
+  for (const Case& c : cases())
+    for (DType type : {DType::f32, DType::f16, DType::bf16}) {
+      SCOPED_TRACE(to_string(c.x) + to_string(c.w) + std::string(name(type)));
+      for (const bool constant : {false, true}) {
+        Trial t;
+        t.node = make_node("Conv", 0, c.attributes, 0);
+        t.add(random_tensor(type, c.x, 1), false);
+        t.add(random_tensor(type, c.w, 2), constant);
+        t.add(random_tensor(type, {c.w[0]}, 3), false);
+        taps_agree(t, 2, type == DType::f32 ? 1e-5 : type == DType::f16 ? 2e-3 : 1e-2);
+      }
+    }
+  Trial t;
+  t.node = make_node("ConvTranspose", 0, {{"pads", Ints{1, 0, 2, 1}}, {"group", int64_t{2}}}, 0);
+  t.add(random_tensor(DType::f32, {1, 4, 5, 9}, 1), false);
+  t.add(random_tensor(DType::f32, {4, 3, 3, 2}, 2), false);
+  taps_agree(t, 1, 1e-5);
+}
+
 TEST(FloatTaps, transposed_ones_of_strides_of_1_agree) {
   const Case some[] = {
       {{2, 3, 5, 4}, {3, 4, 3, 3}, {}},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "ops/core/align.h"
@@ -24,8 +25,18 @@ struct Plan {
   bool flips = false;   // signed bytes of a to unsigned ones, in a copy
   bool stored = false;  // b is packed with its zero points (u8: less 128)
   memory::data_type type = memory::data_type::u8;
-  int64_t rows = 1;  // made at a time
+  int64_t rows = 1;   // made at a time
+  int64_t pitch = 0;  // the k of oneDNN's product: in a copy of a where it is more than k, of zeros
+  bool copies(int64_t k) const { return flips || pitch != k; }
 };
+
+/// Rows that lie a multiple of 2048 bytes apart share few places of the L1 cache. Of few columns a kernel reads the same place of some 30
+/// rows: these are copied apart, as longer ones, since oneDNN's kernels take no rows with gaps.
+int64_t pitch_of(const Problem& p) {
+  constexpr int64_t way = 4096, line = 64, fewest_rows = 8, most_columns = 32;
+  const bool together = p.k >= way / 4 && (p.k + line / 2) % (way / 2) < line;
+  return together && p.m >= fewest_rows && p.n <= most_columns ? aligned(p.k) + line : p.k;
+}
 
 Plan plan(const Product& q, bool flips, bool stored, int threads) {
   Plan r;
@@ -34,6 +45,7 @@ Plan plan(const Product& q, bool flips, bool stored, int threads) {
   if (q.bound.inputs[q.a].type == DType::i8 && !flips) r.type = memory::data_type::s8;
   const Problem& p = q.problem;
   r.rows = IntegerSums(p.n, threads).rows_at_a_time(p.m);
+  r.pitch = pitch_of(p);
   return r;
 }
 
@@ -42,8 +54,8 @@ std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return onednn::implementations(
-      dnnl::matmul::primitive_desc(onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab},
-                                   onednn::any_layout({p.k, p.n}, DType::i8),
+      dnnl::matmul::primitive_desc(onednn::engine(), {{r.rows, r.pitch}, r.type, memory::format_tag::ab},
+                                   onednn::any_layout({r.pitch, p.n}, DType::i8),
                                    {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr),
       offer);
 }
@@ -100,11 +112,17 @@ class Int8Onednn final : public Kernel {
     const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     const uint8_t* a = static_cast<const uint8_t*>(b.inputs[a_input_]);
-    if (plan_.flips) {
+    if (plan_.copies(k_)) {
       uint8_t* copy = reinterpret_cast<uint8_t*>(memory);
-      const int64_t count = m_ * k_;
-      parallel(useful_threads(threads_, count / 8), count, 64, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) copy[i] = a[i] ^ 128;
+      parallel(useful_threads(threads_, m_ * k_ / 8), m_, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          uint8_t* to = copy + i * plan_.pitch;
+          if (plan_.flips)
+            int8_sums_table().flip(a + i * k_, to, k_);
+          else
+            std::memcpy(to, a + i * k_, static_cast<size_t>(k_));
+          std::fill(to + k_, to + plan_.pitch, uint8_t{0});
+        }
       });
       a = copy;
       memory += copy_bytes();
@@ -124,10 +142,10 @@ class Int8Onednn final : public Kernel {
     std::optional<CpuEpilogue::Runner> finish;
     if (epilogue_) finish.emplace(*epilogue_, b, memory + sums_.bytes(plan_.rows), 0, plan_.stored ? nullptr : start);
     for (int64_t row = 0; row < m_; row += plan_.rows) {
-      primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(a + row * k_));
+      primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(a + row * plan_.pitch));
       primitive_.set(DNNL_ARG_DST, sums);
       primitive_.run(scratch);
-      if (plan_.stored) correct(a + row * k_, start ? start : start_.data(), sums);
+      if (plan_.stored) correct(a + row * plan_.pitch, start ? start : start_.data(), sums);
       if (finish) {
         sums_.run(sums, row, plan_.rows, *finish);
         continue;
@@ -138,7 +156,7 @@ class Int8Onednn final : public Kernel {
   }
 
  private:
-  int64_t copy_bytes() const { return plan_.flips ? aligned(m_ * k_) : 0; }
+  int64_t copy_bytes() const { return plan_.copies(k_) ? aligned(m_ * plan_.pitch) : 0; }
   int64_t start_bytes() const { return zero_input_ ? aligned(n_ * 4) : 0; }
 
   /// Σ (a - zero) · b = Σ a · b - zero · Σ b.
@@ -153,7 +171,7 @@ class Int8Onednn final : public Kernel {
     const bool is_signed = plan_.type == memory::data_type::s8;
     parallel(useful_threads(threads_, plan_.rows * (n_ + k_) / 4), plan_.rows, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) {
-        const uint8_t* row = a + r * k_;
+        const uint8_t* row = a + r * plan_.pitch;
         const int32_t sum = is_signed ? table.row(reinterpret_cast<const int8_t*>(row), k_) : table.unsigned_row(row, k_);
         table.correct(sums + r * n_, start, zeros_.data(), sum, n_);
       }
@@ -162,17 +180,19 @@ class Int8Onednn final : public Kernel {
 
   Tensor pack_weights(const Product& q, const memory::desc& layout) const {
     const Tensor& b = q.bound.inputs[q.b].constant;
-    if (b.type() == DType::i8 && (plan_.stored || q.quantization().is_symmetric())) {
+    const int64_t depth = plan_.pitch;
+    if (depth == k_ && b.type() == DType::i8 && (plan_.stored || q.quantization().is_symmetric())) {
       return onednn::packed(b, {{k_, n_}, memory::data_type::s8, memory::dims{q.b_row, q.b_column}}, layout, threads_);
     }
-    Tensor w = Tensor::empty(DType::i8, {k_, n_});
+    Tensor w = Tensor::empty(DType::i8, {depth, n_});
+    std::fill(w.data<int8_t>() + k_ * n_, w.data<int8_t>() + depth * n_, int8_t{0});
     for (int64_t k = 0; k < k_; ++k) {
       for (int64_t n = 0; n < n_; ++n) {
         const int32_t zero = plan_.stored ? zeros_[static_cast<size_t>(n)] : 0;
         w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(int8_weight(q, k, n) + zero);
       }
     }
-    return onednn::packed(w, {{k_, n_}, memory::data_type::s8, memory::format_tag::ab}, layout, threads_);
+    return onednn::packed(w, {{depth, n_}, memory::data_type::s8, memory::format_tag::ab}, layout, threads_);
   }
 
   Plan plan_;
@@ -211,7 +231,7 @@ void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
     constexpr double apart_bytes = 1 << 17, lines_per_us = 40;
     const double apart = m > 1 && n * 4 >= apart_bytes ? m * n / 16 / lines_per_us : 0;
     const double corrected = stored ? m * n / passed_per_us + m * k / copied_per_us : 0;
-    const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0) + corrected + apart,
+    const double moved = m * n / passed_per_us + (r.copies(p.k) ? m * k / copied_per_us : 0) + corrected + apart,
                  read = n * k / bytes_per_us;
     return onednn::ByteProducts{
         std::move(found), r.type == memory::data_type::s8,

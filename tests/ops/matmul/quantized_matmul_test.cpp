@@ -62,6 +62,24 @@ TEST(QuantizedMatMul, gives_the_sums_of_integers) {
   }
 }
 
+// Which are copied apart: a multiple of 2048 bytes, and what is nearly one; with and without what oneDNN needs a copy for anyway.
+TEST(QuantizedMatMul, rows_that_share_places_of_the_cache) {
+  for (int64_t k : {1024, 2047, 2048, 2070, 4097}) {
+    for (DType type_a : {DType::u8, DType::i8}) {
+      for (DType type_b : {DType::u8, DType::i8}) {
+        Trial t;
+        t.node.op = "MatMulInteger";
+        t.add(random_bytes(type_a, {9, k}, 1), false);
+        t.add(random_bytes(type_b, {k, 15}, 2), true);
+        t.add(zero_point(type_a), k % 2 == 0);
+        t.add(zero_point(type_b), true);
+        t.result(DType::i32, expected(t).shape());
+        EXPECT_EQ(kinds(check(t, 0)), exact);
+      }
+    }
+  }
+}
+
 TEST(QuantizedMatMul, sums_wrap_however_many_products_they_have) {
   constexpr int64_t k = 70001;  // of 255 · 255: above 2^32
   for (const bool quantized : {false, true}) {

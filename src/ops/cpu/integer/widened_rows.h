@@ -14,12 +14,12 @@ class WidenedRows final : public igemm::Rows {
   void set(const void* base, int32_t zero) { base_ = static_cast<const uint8_t*>(base), zero_ = zero; }
 
   void point(int64_t first, int64_t count, const float** to) const override;
-  int64_t copy_bytes(int64_t count) const override { return count * pairs_ * static_cast<int64_t>(sizeof(float)) + 64; }
+  int64_t copy_bytes(int64_t count) const override { return count * pitch_ * static_cast<int64_t>(sizeof(float)) + 64; }
   void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const override;
 
  private:
   igemm::RowMap rows_;
-  int64_t length_, pairs_;
+  int64_t length_, pitch_;  // pairs from one row of the copy to the next
   bool is_signed_;
   std::vector<igemm::Part> parts_;
   const uint8_t* base_ = nullptr;

@@ -19,6 +19,10 @@
 #include "run/segment_state.h"
 #include "tune/in_model.h"
 
+namespace smelt::ops {
+class RepeatedBody;
+}
+
 namespace smelt::run {
 
 class InnerTimes;
@@ -151,6 +155,10 @@ class ExecutionImpl final : public Execution {
   void run_noted(InnerTimes& inner);
   void run_step(SegmentState& state, size_t step, void* stream);
   void run_dynamic(const SegmentState& state, size_t step);
+  class Repeated;
+  /// A body of the node, called `name`, bound to memory that stays; null where that cannot be.
+  std::unique_ptr<ops::RepeatedBody> repeated(const Node& node, const std::string& name, const Graph& g,
+                                              std::span<const Tensor> inputs, size_t changing);
   /// Runs the branch of an If on the step's own memory.
   void run_branch(SegmentState& state, size_t step);
   /// Of the plan of a body; of its plan for any shape where the inputs do not have those that the body declares.

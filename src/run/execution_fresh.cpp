@@ -1,7 +1,6 @@
 // An Execution's runs whose outputs are new tensors: on its own stream and waited for, or on a caller's.
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -18,15 +17,17 @@ std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
   std::vector<Tensor> fresh(given_.size());
   if (!is_static()) return fresh;
   const auto& outputs = plan_->graph().outputs();
-  std::unordered_map<int32_t, plan::TensorIndex> made;
-  for (const plan::Port& p : first_->segment.results) made.emplace(index(p.value), p.tensor);
+  const auto& made = first_->segment.results;
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (const auto c = std::ranges::find(caches_, i, &BoundCache::output); c != caches_.end()) {
       fresh[i] = c->memory;
       continue;
     }
-    if (const auto at = made.find(index(outputs[i])); at != made.end()) {
-      const plan::BoundValue& t = first_->segment.tensor(at->second);
+    // Results come in the order of the outputs, but for those that are inputs, constants or made twice.
+    auto at = i < made.size() && made[i].value == outputs[i] ? made.begin() + static_cast<std::ptrdiff_t>(i)
+                                                             : std::ranges::find(made, outputs[i], &plan::Port::value);
+    if (at != made.end()) {
+      const plan::BoundValue& t = first_->segment.tensor(at->tensor);
       fresh[i] = fresh_memory(outputs[i], t.type, t.shape, stream);
     } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
       fresh[i] = fresh_memory(outputs[i], v.type(), v.shape(), stream);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "device/cuda/nvtx.h"
 #include "ops/core/interpreter.h"
+#include "ops/core/repeated_body.h"
 #include "plan/shapes.h"
 #include "plan/step_info.h"
 #include "run/execution.h"
@@ -23,6 +24,21 @@ std::string name_of_body(const Node& node, const Graph& body) {
     if (const auto* g = std::get_if<GraphPtr>(&attribute); g && g->get() == &body) return key;
   return "body";
 }
+
+/// Binds bodies of one node.
+class BinderOf final : public ops::BodyBinder {
+ public:
+  using Bind = std::function<std::unique_ptr<ops::RepeatedBody>(const Graph&, std::span<const Tensor>, size_t)>;
+  BinderOf(const Node& node, Bind bind) : node_(node), bind_(std::move(bind)) {}
+  std::unique_ptr<ops::RepeatedBody> bind(const Node& node, const Graph& g, std::span<const Tensor> inputs,
+                                          size_t changing) override {
+    return &node == &node_ ? bind_(g, inputs, changing) : nullptr;
+  }
+
+ private:
+  const Node& node_;
+  Bind bind_;
+};
 
 std::string name_in_body(const plan::Step& step, size_t at) {
   return step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
@@ -161,6 +177,10 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     return execution.run_fresh(inputs);
   };
   const ops::GraphShapesScope shapes(plan::body_outputs);
+  BinderOf binder(*step.node, [this, &step](const Graph& g, std::span<const Tensor> inputs, size_t changing) {
+    return repeated(*step.node, name_of_body(*step.node, g), g, inputs, changing);
+  });
+  const ops::BodyBinderScope binding(binder);
   std::optional<MemoryScope> room;
   if (!backend_.is_host()) {
     if (!made_beside_gpu_) made_beside_gpu_ = std::make_shared<MemoryAccount>(plan::room_on_gpu(plan_->context()));

@@ -194,6 +194,26 @@ Graph if_graph() {
   return std::move(b.g);
 }
 
+// A Loop itself does, and so does a body with large tensors, which is bound anew.
+TEST_F(Allocation, turns_of_a_small_body_allocate_nothing) {
+  Builder b;
+  const ValueId trips = b.input("trips", SymShape{}, DType::i64), x = b.input("x", {4});
+  Builder body;
+  body.input("i", SymShape{}, DType::i64);
+  const ValueId keep = body.input("keep", SymShape{}, DType::boolean), state = body.input("state", {4});
+  body.output(body.node("again", "Identity", {keep}, SymShape{}, DType::boolean));
+  body.output(body.node("half", "Mul", {body.node("t", "Tanh", {state}, {4}), body.scalar(0.5)}, {4}));
+  const ValueId go = b.g.add_constant("go", Tensor::scalar(true));
+  b.output(b.node("loop", "Loop", {trips, go, x}, {4}, DType::f32,
+                  {{"body", std::make_shared<Graph>(std::move(body.g))}, {"captured", int64_t{0}}}));
+  const auto execution = Plan::build(std::move(b.g), quick())->execution();
+  const auto of_turns = [&](int64_t n) {
+    execution->bind(std::vector{Tensor::scalar(n), random_tensor({4}, 1)});
+    return allocations_of(*execution);
+  };
+  EXPECT_EQ(of_turns(8), of_turns(200));
+}
+
 TEST_F(Allocation, a_run_of_an_if_allocates_nothing_on_either_branch) {
   const auto execution = Plan::build(if_graph(), quick())->execution();
   Tensor x = Tensor::zeros(DType::f32, {4});

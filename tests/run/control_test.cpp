@@ -100,6 +100,51 @@ TEST(Session, runs_a_loop_whose_result_grows_with_its_trips) {
   }
 }
 
+/// The states and stacks of a Scan whose body is bound once, along axes in both directions, twice: the sums of columns so far.
+TEST(Session, scans_small_elements_along_axes_in_both_directions) {
+  constexpr int64_t count = 6;
+  for (const int64_t backward : {0, 1}) {
+    Builder b;
+    const ValueId start = b.input("start", {2}), x = b.input("x", {2, count}), w = b.input("w", {2});
+    Builder body;
+    const ValueId state = body.input("state", {2}), column = body.input("column", {2}), scale = body.input("scale", {2});
+    const ValueId sum = body.node("sum", "Add", {state, body.node("scaled", "Mul", {column, scale}, {2})}, {2});
+    body.output(sum);
+    body.output(sum);
+    body.output(column);
+    Node node{.op = "Scan", .name = "scan", .inputs = {start, x, w}};
+    node.attrs = {{"body", std::make_shared<Graph>(std::move(body.g))},
+                  {"num_scan_inputs", int64_t{1}},
+                  {"captured", int64_t{1}},
+                  {"scan_input_axes", std::vector<int64_t>{1}},
+                  {"scan_input_directions", std::vector<int64_t>{backward}},
+                  {"scan_output_axes", std::vector<int64_t>{-1, 0}},
+                  {"scan_output_directions", std::vector<int64_t>{backward, 0}}};
+    node.outputs = {b.g.add_value("last", DType::f32, to_sym({2})), b.g.add_value("sums", DType::f32, to_sym({2, count})),
+                    b.g.add_value("columns", DType::f32, to_sym({count, 2}))};
+    const std::vector<ValueId> outputs = node.outputs;
+    b.g.add_node(std::move(node));
+    for (const ValueId v : outputs) b.output(v);
+    Session session(Plan::build(std::move(b.g), quick()));
+    for (const uint32_t seed : {1, 2}) {
+      const Tensor first = random_tensor({2}, seed), in = random_tensor({2, count}, seed + 2), by = random_tensor({2}, seed + 4);
+      const auto out = session.run({{"start", first}, {"x", in}, {"w", by}});
+      Tensor last = first.clone(), sums = Tensor::empty(DType::f32, {2, count}), columns = Tensor::empty(DType::f32, {count, 2});
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = backward ? count - 1 - i : i;
+        for (int64_t r = 0; r < 2; ++r) {
+          last.data<float>()[r] += in.data<float>()[r * count + at] * by.data<float>()[r];
+          sums.data<float>()[r * count + at] = last.data<float>()[r];
+          columns.data<float>()[i * 2 + r] = in.data<float>()[r * count + at];
+        }
+      }
+      expect_same(out.at("last"), last, 1e-5);
+      expect_same(out.at("sums"), sums, 1e-5);
+      expect_same(out.at("columns"), columns, 1e-5);
+    }
+  }
+}
+
 GraphPtr branch(const std::string& op, SymShape shape) {
   Builder body;
   body.output(body.node(op + "_in", op, {body.input("bx", shape)}, shape));

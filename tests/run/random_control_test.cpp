@@ -104,7 +104,7 @@ class RandomControl {
 
   /// The carried value may grow from one iteration to the next; what is stacked is a number.
   void add_loop(Builder& b, std::vector<ValueId>& pool, int depth) {
-    std::vector<ValueId> inputs{b.constant("trips", Tensor::scalar<int64_t>(static_cast<int64_t>(pick(4)))), ValueId::none};
+    std::vector<ValueId> inputs{b.constant("trips", Tensor::scalar<int64_t>(static_cast<int64_t>(pick(7)))), ValueId::none};
     const auto captured = captures(pool);
     inputs.push_back(any(pool));
     inputs.insert(inputs.end(), captured.begin(), captured.end());

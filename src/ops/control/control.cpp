@@ -7,6 +7,7 @@
 #include "ops/control/loop_memory.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
+#include "ops/core/repeated_body.h"
 
 namespace smelt::ops {
 namespace {
@@ -62,7 +63,7 @@ void give(ComputeContext& c, size_t i, const Tensor& result) {
 
 bool truth(const Tensor& t) {
   if (t.size() != 1) fail("the condition has shape {}, expected one element", to_string(t.shape()));
-  return t.to_ints()[0] != 0;
+  return t.type() == DType::boolean ? *static_cast<const uint8_t*>(t.raw()) != 0 : t.to_ints()[0] != 0;
 }
 
 int64_t element_bytes(DType t) {
@@ -103,15 +104,14 @@ int64_t add_parts(std::vector<std::vector<Tensor>>& scanned, std::span<Tensor> p
 }
 
 /// Element `index` of a tensor along an axis, without that axis: a view where its bytes are one piece.
-Tensor element(const Tensor& t, int64_t axis, int64_t index) {
+Tensor element(const std::shared_ptr<Tensor>& whole, int64_t axis, int64_t index) {
+  const Tensor& t = *whole;
   const AxisView v = around_axis(t.shape(), axis);
   Shape shape = t.shape();
   shape.erase(shape.begin() + axis);
-  if (v.outer == 1) {
-    const auto whole = std::make_shared<Tensor>(t);
+  if (v.outer == 1)
     return Tensor::borrow(t.type(), std::move(shape),
                           static_cast<char*>(whole->raw()) + index * v.inner * element_bytes(t.type()), whole);
-  }
   Tensor out = Tensor::empty(t.type(), shape);
   const size_t run = static_cast<size_t>(v.inner * element_bytes(t.type()));
   for (int64_t o = 0; o < v.outer; ++o) {
@@ -128,6 +128,44 @@ std::vector<Tensor> run_iteration(ComputeContext& c, const Graph& body, int64_t 
   } catch (const Error& e) {
     throw e.code() == ExitCode::stopped ? e : e.at(fmt::format("iteration {}", i));
   }
+}
+
+/// The body bound once for all iterations, where its tensors are so small that to copy them takes less than to bind others: what
+/// changes are the first inputs. States keep their shapes; no boolean beside a Loop's condition changes, whose bytes are 0 or 1.
+std::unique_ptr<RepeatedBody> repeated(const ComputeContext& c, const Graph& body, std::span<const Tensor> in, size_t changing,
+                                       size_t first_state, size_t states, int64_t turns) {
+  constexpr int64_t most_bytes = 1 << 15, fewest_turns = 4;
+  BodyBinder* binder = BodyBinderScope::innermost();
+  if (!binder || turns < fewest_turns) return nullptr;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < changing; ++i) {
+    if (!in[i].valid() || (i >= first_state && in[i].type() == DType::boolean)) return nullptr;
+    bytes += in[i].nbytes();
+  }
+  if (bytes > most_bytes) return nullptr;
+  auto r = binder->bind(c.node, body, in, changing);
+  if (!r) return nullptr;
+  const size_t first_output = first_state > 0 ? 1 : 0;  // a Loop's condition comes first
+  for (const Tensor& t : r->outputs) bytes += t.nbytes();
+  for (size_t s = 0; s < states; ++s) {
+    const Tensor &from = r->outputs[first_output + s], &to = r->inputs[first_state + s];
+    if (from.type() != to.type() || from.shape() != to.shape()) return nullptr;
+  }
+  return bytes > 2 * most_bytes ? nullptr : std::move(r);
+}
+
+void copy_bytes(const Tensor& from, Tensor& to) {
+  if (to.nbytes() > 0) std::memcpy(to.raw(), from.raw(), static_cast<size_t>(to.nbytes()));
+}
+
+/// A turn of it, from the states before to those behind.
+void turn(RepeatedBody& r, int64_t i, size_t first_state, size_t states) {
+  try {
+    r.run();
+  } catch (const Error& e) {
+    throw e.code() == ExitCode::stopped ? e : e.at(fmt::format("iteration {}", i));
+  }
+  for (size_t s = 0; s < states; ++s) copy_bytes(r.outputs[(first_state > 0 ? 1 : 0) + s], r.inputs[first_state + s]);
 }
 
 // --- If: condition, captured… ---
@@ -196,15 +234,31 @@ void run_loop(ComputeContext& c) {
   const bool counted = !c.has(1) && c.has(0), unconditional = counted || keeps_on(body);
   LoopMemory memory(body, states, trips, unconditional);
   int64_t kept = 0;  // bytes of what was scanned
+  in[0] = one_element(body, 0, Tensor::scalar<int64_t>(0));
+  in[1] = one_element(body, 1, Tensor::scalar(true));
+  const auto r = go ? repeated(c, body, in, 2 + states, 2, states, trips) : nullptr;
+  for (size_t s = 0; r && s < states; ++s) {
+    copy_bytes(in[2 + s], r->inputs[2 + s]);
+    in[2 + s] = r->inputs[2 + s];
+  }
   for (int64_t i = 0; i < trips && go; ++i) {
     check_stop();
     memory.before(i, in, kept);
-    in[0] = one_element(body, 0, Tensor::scalar(i));
-    in[1] = one_element(body, 1, Tensor::scalar(go));
-    std::vector<Tensor> out = run_iteration(c, body, i, in);
-    go = counted || truth(out[0]);
-    for (size_t s = 0; s < states; ++s) in[2 + s] = std::move(out[1 + s]);
-    const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(1 + states));
+    std::vector<Tensor> out;
+    if (r) {
+      *static_cast<int64_t*>(r->inputs[0].raw()) = i;
+      *static_cast<bool*>(r->inputs[1].raw()) = go;
+      turn(*r, i, 2, states);
+      go = counted || truth(r->outputs[0]);
+      for (size_t k = 1 + states; k < r->outputs.size(); ++k) out.push_back(r->outputs[k].clone());
+    } else {
+      in[0] = one_element(body, 0, Tensor::scalar(i));
+      in[1] = one_element(body, 1, Tensor::scalar(go));
+      out = run_iteration(c, body, i, in);
+      go = counted || truth(out[0]);
+      for (size_t s = 0; s < states; ++s) in[2 + s] = std::move(out[1 + s]);
+    }
+    const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(r ? 0 : 1 + states));
     kept += bytes_each;
     if (i == 0 && unconditional && !scanned.empty()) check_scanned(bytes_each, trips - 1);
   }
@@ -275,16 +329,63 @@ void infer_scan(InferContext& c) {
   }
 }
 
+/// Element `index` of a whole along an axis, and a tensor of that: from one to the other.
+void copy_element(Tensor& whole, int64_t axis, int64_t index, Tensor& part, bool to_whole) {
+  const AxisView v = around_axis(whole.shape(), axis);
+  const auto run = static_cast<size_t>(v.inner * element_bytes(whole.type()));
+  auto* at = static_cast<char*>(whole.raw()) + static_cast<size_t>(index) * run;
+  auto* own = static_cast<char*>(part.raw());
+  for (int64_t o = 0; o < v.outer; ++o, at += static_cast<size_t>(v.extent) * run, own += run)
+    to_whole ? std::memcpy(at, own, run) : std::memcpy(own, at, run);
+}
+
+void scan_repeated(ComputeContext& c, const ScanForm& f, RepeatedBody& r, int64_t length) {
+  for (size_t s = 0; s < f.states; ++s) copy_bytes(c.in(s), r.inputs[s]);
+  std::vector<Tensor> wholes(c.inputs.begin() + static_cast<std::ptrdiff_t>(f.states),
+                             c.inputs.begin() + static_cast<std::ptrdiff_t>(f.states + f.scans));
+  std::vector<Tensor> stacks;
+  std::vector<int64_t> axes;
+  int64_t bytes_each = 0;
+  for (size_t k = 0; k < f.stacks; ++k) bytes_each += r.outputs[f.states + k].nbytes();
+  check_scanned(bytes_each, length - 1);
+  for (size_t k = 0; k < f.stacks; ++k) {
+    const Tensor& part = r.outputs[f.states + k];
+    Shape shape = part.shape();
+    axes.push_back(normalize_axis(f.out_axes[k], static_cast<int64_t>(shape.size()) + 1));
+    shape.insert(shape.begin() + axes[k], length);
+    const Tensor& given = c.outputs[f.states + k];
+    const bool fits = given.valid() && given.type() == part.type() && given.shape() == shape;
+    stacks.push_back(fits ? given : Tensor::empty(part.type(), shape));
+  }
+  for (int64_t i = 0; i < length; ++i) {
+    check_stop();
+    for (size_t k = 0; k < f.scans; ++k)
+      copy_element(wholes[k], f.in_axes[k], f.in_backward[k] ? length - 1 - i : i, r.inputs[f.states + k], false);
+    turn(r, i, 0, f.states);
+    for (size_t k = 0; k < f.stacks; ++k)
+      copy_element(stacks[k], axes[k], f.out_backward[k] ? length - 1 - i : i, r.outputs[f.states + k], true);
+  }
+  for (size_t s = 0; s < f.states; ++s) give(c, s, r.outputs[s]);
+  for (size_t k = 0; k < f.stacks; ++k)
+    if (!c.outputs[f.states + k].valid() || stacks[k].raw() != c.outputs[f.states + k].raw()) give(c, f.states + k, stacks[k]);
+}
+
 void run_scan(ComputeContext& c) {
   const Graph& body = body_of(c.node, "body");
   ScanForm f = scan_form(c.node, c.inputs.size(), c.outputs.size());
   const int64_t length = scan_length(f, [&](size_t i) -> const Shape& { return c.in(i).shape(); });
   std::vector<Tensor> in(c.inputs.begin(), c.inputs.end());
+  std::vector<std::shared_ptr<Tensor>> wholes;
+  for (size_t k = 0; k < f.scans; ++k) wholes.push_back(std::make_shared<Tensor>(c.in(f.states + k)));
+  if (length > 0) {
+    for (size_t k = 0; k < f.scans; ++k) in[f.states + k] = element(wholes[k], f.in_axes[k], 0);
+    if (const auto r = repeated(c, body, in, f.states + f.scans, 0, f.states, length)) return scan_repeated(c, f, *r, length);
+  }
   std::vector<std::vector<Tensor>> scanned(f.stacks);
   for (int64_t i = 0; i < length; ++i) {
     check_stop();
     for (size_t k = 0; k < f.scans; ++k) {
-      in[f.states + k] = element(c.in(f.states + k), f.in_axes[k], f.in_backward[k] ? length - 1 - i : i);
+      in[f.states + k] = element(wholes[k], f.in_axes[k], f.in_backward[k] ? length - 1 - i : i);
     }
     std::vector<Tensor> out = run_iteration(c, body, i, in);
     for (size_t s = 0; s < f.states; ++s) in[s] = std::move(out[s]);

@@ -17,7 +17,7 @@ set(SMELT_ISA_avx2 -mavx2 -mfma -mf16c)
 set(SMELT_ISA_avx512 ${SMELT_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512 -Wno-maybe-uninitialized
     -Wno-uninitialized)
 # The only ones that are compiled for AVX-512: products, and what runs a whole loop per element, gain from wider registers.
-set(SMELT_ONLY_avx512 "/(expr/cpu/blocks|expr/cpu/chains|ops/attention/cpu_attention|ops/conv/cpu_depthwise|ops/conv/cpu_float_taps|ops/conv/cpu_integer_taps|ops/conv/cpu_padded_line|ops/cpu/igemm/wide|ops/cpu/integer/combine|ops/cpu/transposes|ops/matmul/cpu_block_bytes|ops/matmul/cpu_float_shallow|ops/matmul/cpu_skinny|ops/ml/linear|ops/norm/rows|ops/pool/cpu_planes|ops/reduce/lines|ops/pool/cpu_channels_last|ops/rnn/cpu_recurrent|ops/softmax/softmax)\\.simd\\.cpp$")
+set(SMELT_ONLY_avx512 "/(expr/cpu/blocks|expr/cpu/chains|ops/attention/cpu_attention|ops/conv/cpu_depthwise|ops/conv/cpu_float_taps|ops/conv/cpu_integer_taps|ops/conv/cpu_padded_line|ops/cpu/igemm/wide|ops/cpu/integer/combine|ops/cpu/transposes|ops/matmul/cpu_block_bytes|ops/matmul/cpu_float_shallow|ops/matmul/cpu_int8_shallow|ops/matmul/cpu_skinny|ops/ml/linear|ops/norm/rows|ops/pool/cpu_planes|ops/reduce/lines|ops/pool/cpu_channels_last|ops/rnn/cpu_recurrent|ops/softmax/softmax)\\.simd\\.cpp$")
 set(SMELT_SIMD_FLAGS -O3 -fwrapv -fno-math-errno -fno-trapping-math ${SMELT_WARNINGS})
 
 # smelt_module(NAME [libraries…]): a static library of every src/NAME/**.cpp, linked to the modules declared before it.

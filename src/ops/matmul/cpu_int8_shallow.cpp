@@ -1,7 +1,9 @@
 // A product of 8-bit integers of little depth, exact: packing, tiles and sums in memory would cost more than the products. Some columns of
 // b at a time become pairs in the L1 cache, where all rows of a go by; sums go from registers to where they belong.
 #include <algorithm>
+#include <cstring>
 
+#include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/igemm.h"
@@ -17,6 +19,17 @@ int32_t byte_at(const void* p, int64_t i, DType t) {
   return t == DType::u8 ? static_cast<const uint8_t*>(p)[i] : static_cast<const int8_t*>(p)[i];
 }
 
+const Int8ShallowTable& table() { return simd::widest() == simd::Isa::avx512 ? avx512::int8_shallow() : avx2::int8_shallow(); }
+
+/// Whether b less its zero points is bytes, which dot products of four take as they are: signed ones have none, unsigned ones 128.
+bool by_quads(const Product& q) {
+  if (!table().pack_quads) return false;
+  const Quantization& z = q.quantization();
+  const int32_t none = q.bound.inputs[q.b].type == DType::u8 ? 128 : 0;
+  if (z.b_zero_input || (z.b_zeros.empty() && none != 0)) return false;
+  return std::ranges::all_of(z.b_zeros, [&](int32_t v) { return v == none; });
+}
+
 class Int8Shallow final : public Kernel {
  public:
   Int8Shallow(const Product& q, int threads)
@@ -27,7 +40,8 @@ class Int8Shallow final : public Kernel {
         quantization_(q.quantization()),
         n_(q.problem.n),
         k_(q.problem.k),
-        pairs_((k_ + 1) / 2),
+        quads_(by_quads(q)),
+        words_(quads_ ? (k_ + 3) / 4 : (k_ + 1) / 2),
         a_row_(q.a_row),
         a_column_(q.a_column),
         b_row_(q.b_row),
@@ -37,7 +51,7 @@ class Int8Shallow final : public Kernel {
     (q.problem.b_batch.empty() ? a_batches_ : batches_) = elements(q.batch);
     rows_ = q.problem.m;
     m_ = rows_ / a_batches_;
-    threads_ = useful_threads(threads, batches_ * (rows_ * n_ * (pairs_ + 2) / 8 + k_ * n_ / 4));
+    threads_ = useful_threads(threads, batches_ * (rows_ * n_ * (words_ + 2) / 8 + k_ * n_ / 4));
     start_ = quantization_.bias;
     start_.resize(static_cast<size_t>(n_ + 16), 0);
     zeros_.resize(static_cast<size_t>(n_), 0);
@@ -72,20 +86,46 @@ class Int8Shallow final : public Kernel {
 
  private:
   static constexpr int64_t block_rows_ = 16;  // whose sums an epilogue takes at a time
-  int64_t a_bytes() const { return aligned(batches_ * rows_ * pairs_ * 4); }
-  int64_t panel_bytes() const { return aligned(shallow_panel * 2); }
+  int64_t a_bytes() const { return aligned(batches_ * rows_ * words_ * 4); }
+  int64_t panel_bytes() const { return aligned(quads_ ? shallow_quads_panel + (shallow_columns + 16) * 4 : shallow_panel * 2); }
   int64_t thread_bytes() const { return panel_bytes() + (epilogue_ ? aligned(block_rows_ * shallow_columns * 4) : 0); }
+
+  int32_t a_zero(const Buffers& b) const {
+    return quantization_.a_zero_input ? byte_at(b.inputs[*quantization_.a_zero_input], 0, a_type_) : quantization_.a_zero;
+  }
+
+  /// All rows of a as quads of unsigned bytes: signed ones are 128 more.
+  void quad_rows(const Buffers& b, int32_t* to) const {
+    const auto* a = static_cast<const uint8_t*>(b.inputs[a_input_]);
+    const uint8_t flip = a_type_ == DType::i8 ? 128 : 0;
+    for (int64_t batch = 0; batch < a_batches_ * batches_; ++batch)
+      for (int64_t m = 0; m < m_; ++m) {
+        const uint8_t* row = a + a_batch_.offset(batch) + m * a_row_;
+        int64_t k = 0;
+        if (a_column_ == 1)
+          for (; k + 4 <= k_; k += 4, ++to) {
+            uint32_t quad;
+            std::memcpy(&quad, row + k, sizeof quad);
+            *to = static_cast<int32_t>(quad ^ flip * 0x01010101u);
+          }
+        for (; k < k_; k += 4) {
+          uint8_t quad[4] = {};
+          for (int64_t i = 0; i < std::min<int64_t>(4, k_ - k); ++i) quad[i] = row[(k + i) * a_column_] ^ flip;
+          std::memcpy(to++, quad, sizeof quad);
+        }
+      }
+  }
 
   /// All rows of a as pairs less the zero point.
   void widen_rows(const Buffers& b, int32_t* to) const {
+    if (quads_) return quad_rows(b, to);
     const void* a = b.inputs[a_input_];
-    const int32_t zero =
-        quantization_.a_zero_input ? byte_at(b.inputs[*quantization_.a_zero_input], 0, a_type_) : quantization_.a_zero;
+    const int32_t zero = a_zero(b);
     const auto at = [&](int64_t i) { return static_cast<uint16_t>(byte_at(a, i, a_type_) - zero); };
     for (int64_t batch = 0; batch < a_batches_ * batches_; ++batch)
       for (int64_t m = 0; m < m_; ++m) {
         const int64_t row = a_batch_.offset(batch) + m * a_row_;
-        for (int64_t p = 0; p < pairs_; ++p) {
+        for (int64_t p = 0; p < words_; ++p) {
           const uint32_t low = at(row + 2 * p * a_column_), high = 2 * p + 1 < k_ ? at(row + (2 * p + 1) * a_column_) : 0;
           *to++ = static_cast<int32_t>(low | high << 16);
         }
@@ -93,20 +133,29 @@ class Int8Shallow final : public Kernel {
   }
 
   void some(const Buffers& b, const igemm::Finish* finish, int64_t batch, igemm::Sums s, char* memory) const {
-    const int32_t* a = reinterpret_cast<const int32_t*>(memory) + (batch * rows_ + s.row) * pairs_;
+    const int32_t* a = reinterpret_cast<const int32_t*>(memory) + (batch * rows_ + s.row) * words_;
     char* own = memory + a_bytes() + s.thread * thread_bytes();
-    auto* panel = reinterpret_cast<int16_t*>(own);
     const auto* from = static_cast<const uint8_t*>(b.inputs[b_input_]) + b_batch_.offset(batch) + s.column * b_column_;
-    avx2::int8_shallow().pack(panel, {from, k_, s.columns, b_row_, b_column_, b_type_ == DType::i8, zeros_.data() + s.column});
+    const ShallowColumns columns = {from, k_, s.columns, b_row_, b_column_, b_type_ == DType::i8, zeros_.data() + s.column};
     const int32_t* start = start_.data() + s.column;
-    if (!finish) {
-      int32_t* to = static_cast<int32_t*>(b.outputs[0]) + (batch * rows_ + s.row) * n_ + s.column;
-      return avx2::int8_shallow().multiply(a, s.rows, panel, pairs_, s.columns, start, to, n_);
+    if (quads_) {
+      auto* starts = reinterpret_cast<int32_t*>(own + shallow_quads_panel);
+      table().pack_quads(reinterpret_cast<int8_t*>(own), columns, start, a_zero(b) + (a_type_ == DType::i8 ? 128 : 0), starts);
+      start = starts;
+    } else {
+      table().pack(reinterpret_cast<int16_t*>(own), columns);
     }
+    const auto multiply = [&](int64_t rows, int32_t* to, int64_t stride) {
+      if (quads_)
+        table().multiply_quads(a, rows, reinterpret_cast<const int8_t*>(own), words_, s.columns, start, to, stride);
+      else
+        table().multiply(a, rows, reinterpret_cast<const int16_t*>(own), words_, s.columns, start, to, stride);
+    };
+    if (!finish) return multiply(s.rows, static_cast<int32_t*>(b.outputs[0]) + (batch * rows_ + s.row) * n_ + s.column, n_);
     auto* sums = reinterpret_cast<int32_t*>(own + panel_bytes());
-    for (const int64_t end = s.row + s.rows; s.row < end; s.row += block_rows_, a += block_rows_ * pairs_) {
+    for (const int64_t end = s.row + s.rows; s.row < end; s.row += block_rows_, a += block_rows_ * words_) {
       const int64_t rows = std::min(block_rows_, end - s.row);
-      avx2::int8_shallow().multiply(a, rows, panel, pairs_, s.columns, start, sums, s.columns);
+      multiply(rows, sums, s.columns);
       finish->take({batch * rows_ + s.row, rows, s.column, s.columns, reinterpret_cast<const float*>(sums), s.columns, s.thread});
     }
   }
@@ -114,7 +163,10 @@ class Int8Shallow final : public Kernel {
   DType a_type_, b_type_;
   size_t a_input_, b_input_;
   Quantization quantization_;
-  int64_t m_ = 1, n_, k_, pairs_, a_row_, a_column_, b_row_, b_column_;
+  int64_t m_ = 1, n_, k_;
+  bool quads_;     // of bytes; else pairs of 16 bits
+  int64_t words_;  // of a row
+  int64_t a_row_, a_column_, b_row_, b_column_;
   int64_t batches_ = 1, a_batches_ = 1, rows_ = 0;  // products; their left operands' batches that are rows; rows of a product
   igemm::RowMap a_batch_, b_batch_;
   int threads_ = 1;
@@ -124,7 +176,8 @@ class Int8Shallow final : public Kernel {
 
 std::optional<Refusal> rejects(const Product& q) {
   if (auto why = rejects_int8_tensors(q, true)) return why;
-  if (q.problem.k > shallow_k) return refuse(Reason::not_profitable, "K = {}; it pays up to {}", q.problem.k, shallow_k);
+  const int64_t deepest = by_quads(q) ? shallow_quads_k : shallow_k;
+  if (q.problem.k > deepest) return refuse(Reason::not_profitable, "K = {}; it pays up to {}", q.problem.k, deepest);
   return std::nullopt;
 }
 
@@ -134,7 +187,7 @@ void offer_int8_shallow(const Product& q, int threads, Offer& offer) {
   if (const auto why = rejects(q)) return offer.refuse("avx2", *why);
   const Problem& p = q.problem;
   // One Zen 4 core at 3.7 GHz, measured.
-  constexpr double flops_per_us = 200e3, packed_per_us = 15e3;
+  const double flops_per_us = by_quads(q) ? 400e3 : 200e3, packed_per_us = 15e3;
   const double packed = static_cast<double>(p.batch() * p.k) * static_cast<double>(p.n);
   offer.candidates.push_back({"avx2", "shallow", 1.5 + (p.flops() / flops_per_us + packed / packed_per_us) / threads,
                               [q, threads] { return std::make_unique<Int8Shallow>(q, threads); }});

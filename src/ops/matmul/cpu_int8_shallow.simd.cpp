@@ -110,10 +110,105 @@ void multiply(const int32_t* a, int64_t rows, const int16_t* panel, int64_t pair
   for (; rows > 0; --rows, a += pairs, sums += stride) some_rows<1>(a, panel, pairs, columns, start, sums, stride);
 }
 
+#ifdef __AVX512F__
+#define SMELT_DOTS __attribute__((target("avx512vnni")))
+
+/// Four rows of 16 columns, column by column.
+__m512i quad_of(const ShallowColumns& c, int64_t k, int64_t n) {
+  const __m128i flip = _mm_set1_epi8(static_cast<char>(c.is_signed ? 0 : 128));
+  const auto row = [&](int64_t i) {
+    if (k + i >= c.k) return _mm_setzero_si128();
+    return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(c.from + (k + i) * c.row + n)), flip);
+  };
+  const __m128i a = row(0), b = row(1), d = row(2), e = row(3);
+  const __m128i low = _mm_unpacklo_epi8(a, b), high = _mm_unpackhi_epi8(a, b), low2 = _mm_unpacklo_epi8(d, e),
+                high2 = _mm_unpackhi_epi8(d, e);
+  __m512i quad = _mm512_castsi128_si512(_mm_unpacklo_epi16(low, low2));
+  quad = _mm512_inserti32x4(quad, _mm_unpackhi_epi16(low, low2), 1);
+  quad = _mm512_inserti32x4(quad, _mm_unpacklo_epi16(high, high2), 2);
+  return _mm512_inserti32x4(quad, _mm_unpackhi_epi16(high, high2), 3);
+}
+
+__m512i quad_by_elements(const ShallowColumns& c, int64_t k, int64_t n) {
+  int8_t bytes[4 * wide] = {};
+  for (int64_t j = 0; j < wide && n + j < c.count; ++j)
+    for (int64_t i = 0; i < 4 && k + i < c.k; ++i)
+      bytes[4 * j + i] = static_cast<int8_t>(c.from[(k + i) * c.row + (n + j) * c.column] ^ (c.is_signed ? 0 : 128));
+  return _mm512_loadu_si512(bytes);
+}
+
+SMELT_DOTS void pack_quads(int8_t* panel, const ShallowColumns& c, const int32_t* start, int32_t a_zero, int32_t* starts) {
+  const __m512i ones = _mm512_set1_epi8(1), zero = _mm512_set1_epi32(a_zero);
+  for (int64_t n = 0; n < c.count; n += wide) {
+    const bool whole = c.column == 1 && n + wide <= c.count;
+    __m512i sum = _mm512_setzero_si512();
+    for (int64_t k = 0; k < c.k; k += 4, panel += 4 * wide) {
+      const __m512i quad = whole ? quad_of(c, k, n) : quad_by_elements(c, k, n);
+      _mm512_storeu_si512(panel, quad);
+      sum = _mm512_dpbusd_epi32(sum, ones, quad);
+    }
+    _mm512_storeu_si512(starts + n, _mm512_sub_epi32(_mm512_loadu_si512(start + n), _mm512_mullo_epi32(zero, sum)));
+  }
+}
+
+/// So many rows and panels from column n on: a quad of a is broadcast once for all of them.
+template <int rows, int panels> SMELT_DOTS SMELT_INLINE void some_panels(const int32_t* a, const int8_t* panel, int64_t quads,
+                                                                         int64_t columns, const int32_t* starts, int32_t* sums,
+                                                                         int64_t stride) {
+  __m512i s[rows][panels];
+  SMELT_UNROLL
+  for (int j = 0; j < panels; ++j) {
+    const __m512i start = _mm512_loadu_si512(starts + wide * j);
+    SMELT_UNROLL
+    for (int r = 0; r < rows; ++r) s[r][j] = start;
+  }
+  for (int64_t p = 0; p < quads; ++p) {
+    __m512i b[panels];
+    SMELT_UNROLL
+    for (int j = 0; j < panels; ++j) b[j] = _mm512_loadu_si512(panel + (j * quads + p) * 4 * wide);
+    SMELT_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      const __m512i x = _mm512_set1_epi32(a[r * quads + p]);
+      SMELT_UNROLL
+      for (int j = 0; j < panels; ++j) s[r][j] = _mm512_dpbusd_epi32(s[r][j], x, b[j]);
+    }
+  }
+  SMELT_UNROLL
+  for (int j = 0; j < panels; ++j) {
+    const int64_t left = columns - j * wide;
+    const auto mask = static_cast<__mmask16>(left >= wide ? 0xffff : (1 << left) - 1);
+    SMELT_UNROLL
+    for (int r = 0; r < rows; ++r) _mm512_mask_storeu_epi32(sums + r * stride + j * wide, mask, s[r][j]);
+  }
+}
+
+template <int rows> SMELT_DOTS void some_rows_by_quads(const int32_t* a, const int8_t* panel, int64_t quads, int64_t columns,
+                                                       const int32_t* starts, int32_t* sums, int64_t stride) {
+  int64_t n = 0;
+  for (; n + 3 * wide < columns; n += 4 * wide)
+    some_panels<rows, 4>(a, panel + n * quads * 4, quads, columns - n, starts + n, sums + n, stride);
+  for (; n < columns; n += wide) some_panels<rows, 1>(a, panel + n * quads * 4, quads, columns - n, starts + n, sums + n, stride);
+}
+
+void multiply_quads(const int32_t* a, int64_t rows, const int8_t* panel, int64_t quads, int64_t columns, const int32_t* starts,
+                    int32_t* sums, int64_t stride) {
+  constexpr int64_t most = 4;  // more rows of a result, a power of two apart, would share a place of the cache
+  for (; rows >= most; rows -= most, a += most * quads, sums += most * stride)
+    some_rows_by_quads<most>(a, panel, quads, columns, starts, sums, stride);
+  for (; rows > 0; --rows, a += quads, sums += stride) some_rows_by_quads<1>(a, panel, quads, columns, starts, sums, stride);
+}
+#endif
+
 }  // namespace
 
 const ops::matmul::Int8ShallowTable& int8_shallow() {
+#ifdef __AVX512F__
+  static const bool has_dots = __builtin_cpu_supports("avx512vnni");
+  static const ops::matmul::Int8ShallowTable table = {pack, multiply, has_dots ? pack_quads : nullptr,
+                                                      has_dots ? multiply_quads : nullptr};
+#else
   static constexpr ops::matmul::Int8ShallowTable table = {pack, multiply};
+#endif
   return table;
 }
 

@@ -1,3 +1,4 @@
+#include "expr/simd/isa.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -78,6 +79,33 @@ TEST(QuantizedMatMul, rows_that_share_places_of_the_cache) {
       }
     }
   }
+}
+
+// By dot products of four bytes where the processor has them: all rests of four, of a panel and of a block of columns.
+TEST(QuantizedMatMul, of_little_depth_without_zero_points_of_the_right_operand) {
+  for (int64_t k : {1, 3, 4, 16, 33, 48})
+    for (int64_t n : {1, 17, 64, 530})
+      for (DType type_a : {DType::u8, DType::i8})
+        for (DType type_b : {DType::u8, DType::i8})
+          for (const char* op : {"QLinearMatMul", "MatMulInteger"}) {
+            const bool sums = std::string_view(op) == "MatMulInteger", constant = n % 2 == 0;
+            Trial t;
+            t.node.op = op;
+            t.add(random_bytes(type_a, {2, k % 2 == 0 ? 5 : 9, k}, 1), false);
+            if (!sums) t.add(Tensor::scalar(0.02f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.add(random_bytes(type_b, {k, n}, 2), constant);
+            if (!sums) t.add(Tensor::scalar(0.002f), true);
+            if (sums) t.add(zero_point(type_a), constant);
+            t.add(Tensor::scalar<int64_t>(type_b == DType::u8 ? 128 : 0).cast(type_b), true);
+            if (!sums) t.add(Tensor::scalar(0.3f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.result(sums ? DType::i32 : type_a, expected(t).shape());
+            EXPECT_THAT(check(t, 0), testing::Contains("avx2")) << k << ' ' << n;
+            if (k > 16 && !(simd::widest() == simd::Isa::avx512 && __builtin_cpu_supports("avx512vnni"))) continue;
+            const auto is_shallow = [](const Candidate& c) { return c.config == "shallow"; };
+            EXPECT_TRUE(std::ranges::any_of(offer(t.bound, Machine{}).candidates, is_shallow)) << k;
+          }
 }
 
 TEST(QuantizedMatMul, sums_wrap_however_many_products_they_have) {

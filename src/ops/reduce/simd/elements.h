@@ -18,6 +18,15 @@ template <class E> SMELT_INLINE Vector<ComparedAs<E>> load_elements(const E* p) 
     return load(p).v;
   } else if constexpr (std::is_same_v<C, E>) {
     return load_vector(p);
+#if defined(__AVX512F__)  // a compiler makes them of bytes piece by piece
+  } else if constexpr (sizeof(E) == 1) {
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return reinterpret_cast<Vector<C>>(std::is_signed_v<E> ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
+#elif defined(__AVX2__)
+  } else if constexpr (sizeof(E) == 1) {
+    const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return reinterpret_cast<Vector<C>>(std::is_signed_v<E> ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#endif
   } else {
     typedef E Narrow __attribute__((vector_size(sizeof(E) * width<C>)));
     Narrow v;

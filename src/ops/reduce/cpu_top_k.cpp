@@ -3,8 +3,10 @@
 // columns, and of short rows, which become columns, are kept in registers: one of as many columns.
 #include <algorithm>
 
+#include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/simd/transposes.h"
 #include "ops/reduce/cpu_lines.h"
 #include "ops/reduce/lines.h"
 #include "ops/reduce/offer.h"
@@ -57,8 +59,9 @@ class TopKKernel final : public Kernel {
     // Copies a power of two apart would share few places of the cache.
     apart_ = l_.view.extent + 64 / l_.bytes;
     copies_ = l_.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l_.bytes);
-    // The one best of a long row is found faster by passing over the row.
-    turns_ = l_.view.inner == 1 && l_.view.extent <= (l_.results == 1 ? short_row / 4 : short_row);
+    // The one best of a long row is found faster by passing over the row, where rows are turned element by element.
+    const int64_t longest = l_.results > 1 ? short_row : l_.bytes == 4 ? short_row / 2 : short_row / 4;
+    turns_ = l_.view.inner == 1 && l_.view.extent <= longest;
     in_columns_ = l_.results > 0 && l_.results <= top_columns_most && (turns_ || l_.view.inner > 1);
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
@@ -108,8 +111,7 @@ class TopKKernel final : public Kernel {
     const T* x = static_cast<const T*>(b.inputs[0]) + (turns_ ? first * v.extent : outer * v.extent * v.inner + first);
     if (turns_) {
       T* turned = reinterpret_cast<T*>(own + places_bytes());
-      for (int64_t r = 0; r < n; ++r)
-        for (int64_t e = 0; e < v.extent; ++e) turned[e * at_once + r] = x[r * v.extent + e];
+      turn(x, n, turned);
       x = turned;
     }
     const int64_t step = turns_ ? at_once : v.inner;
@@ -123,6 +125,21 @@ class TopKKernel final : public Kernel {
         if (values) values[to] = x[at * step + c];
         if (indices) indices[to] = at;
       }
+  }
+
+  /// n rows as columns of `to`.
+  template <class T> void turn(const T* x, int64_t n, T* to) const {
+    constexpr int64_t square = 16;
+    const int64_t extent = l_.view.extent;
+    if constexpr (sizeof(T) == 4) {
+      static const Transpose4 squares = simd::widest() == simd::Isa::avx512 ? avx512::transpose_4()
+                                        : simd::best() == simd::Isa::avx2   ? avx2::transpose_4()
+                                                                            : base::transpose_4();
+      if (n >= square && extent >= square)
+        return squares(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(x), extent, n, at_once, extent);
+    }
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t e = 0; e < extent; ++e) to[e * at_once + r] = x[r * extent + e];
   }
 
   template <class T, class C> void group(const Buffers& b, int64_t outer, int64_t first, int64_t n, char* own) const {

@@ -60,13 +60,16 @@ class TopKKernel final : public Kernel {
     apart_ = l_.view.extent + 64 / l_.bytes;
     copies_ = l_.view.inner == 1 ? 0 : aligned(columns_ * apart_ * l_.bytes);
     // The one best of a long row is found faster by passing over the row, where rows are turned element by element.
-    const int64_t longest = l_.results > 1 ? short_row : l_.bytes == 4 ? short_row / 2 : short_row / 4;
+    const bool half = type == DType::f16 || type == DType::bf16;  // which the pass widens
+    const int64_t longest = l_.results > 1 || half ? short_row : l_.bytes == 4 ? short_row / 2 : short_row / 4;
     turns_ = l_.view.inner == 1 && l_.view.extent <= longest;
+    is_arg_ = largest && l_.results == 1 && l_.view.inner == 1 && l_.view.extent >= 64;
     in_columns_ = l_.results > 0 && l_.results <= top_columns_most && (turns_ || l_.view.inner > 1);
   }
   int64_t workspace() const override { return threads_ * thread_bytes(); }
 
   void run(const Buffers& b) override {
+    if (is_arg_) return run_arg(b);
     if (in_columns_) return run_columns(b);
     const int64_t groups = (l_.view.inner + columns_ - 1) / columns_;
     parallel(threads_, l_.view.outer * groups, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -88,6 +91,26 @@ class TopKKernel final : public Kernel {
   int64_t thread_bytes() const {
     if (in_columns_) return places_bytes() + (turns_ ? aligned(short_row * at_once * l_.bytes) : 0);
     return aligned(l_.view.extent * 16) + copies_;
+  }
+
+  /// The largest of rows, as ArgMax finds it: NaN first, then the first place.
+  void run_arg(const Buffers& b) const {
+    const int64_t extent = l_.view.extent, most = at_once;
+    parallel(threads_, (l_.view.outer + most - 1) / most, 1, [&](int64_t begin, int64_t end, int) {
+      int64_t own[at_once];
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i * most, n = std::min(most, l_.view.outer - first);
+        const char* x = static_cast<const char*>(b.inputs[0]) + first * extent * l_.bytes;
+        auto* indices = b.outputs.size() > 1 ? static_cast<int64_t*>(b.outputs[1]) : nullptr;
+        int64_t* places = indices ? indices + first : own;
+        line_simd().arg_rows(l_.element, x, n, extent, ArgRule{true, false}, places);
+        if (!b.outputs[0]) continue;
+        with_types(type_, [&]<class T, class C>(T, C) {
+          for (int64_t r = 0; r < n; ++r)
+            static_cast<T*>(b.outputs[0])[first + r] = reinterpret_cast<const T*>(x)[r * extent + places[r]];
+        });
+      }
+    });
   }
 
   void run_columns(const Buffers& b) const {
@@ -205,6 +228,7 @@ class TopKKernel final : public Kernel {
   Lines l_;
   DType type_;
   bool largest_;
+  bool is_arg_ = false;                      // the largest of rows
   bool turns_ = false, in_columns_ = false;  // rows become columns; columns are looked through in registers
   int threads_;
   int64_t columns_ = 1, apart_ = 0, copies_ = 0;

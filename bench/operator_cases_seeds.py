@@ -51,6 +51,32 @@ def picks():
                    ints(most), floats(overlap), floats(score), low=0, high=1)
 
 
+def narrow():
+    """Narrow rows, shallow products and products whose rows share places of the cache, bytes along an axis, the one best."""
+    rng, zero = np.random.default_rng(2), np.array(3, np.uint8)
+    for m, k, n in ((127, 4097, 15), (127, 4096, 16), (63, 8192, 7), (127, 4000, 15)):
+        w = rng.integers(-100, 100, (k, n)).astype(np.int8)
+        yield case("QLinearMatMul", f"u8 {m}x{k}", scalar(0.1), zero, w, scalar(0.02), np.array(0, np.int8), scalar(0.5), zero,
+                   low=0, high=100)
+    for m, k, n in ((257, 16, 4097), (64, 16, 4096), (65, 7, 8193), (1000, 33, 1000)):
+        w = rng.integers(-100, 100, (k, n)).astype(np.int8)
+        yield case("MatMulInteger", f"u8 {m}x{k}", w, zero, low=0, high=100)
+    for kind, shape in (("u8", "1000x129x3"), ("i8", "1000x129x2"), ("u8", "33x1000x5"), ("u8", "4097x31")):
+        yield case("ArgMax", f"{kind} {shape}", axis=1, low=0, high=120)
+    for kind, shape, pads in (("f32", "129x127x33", (2, 1, 1, 0, 2, 1)), ("f64", "129x127x33", (2, 1, 1, 0, 2, 1)),
+                              ("f32", "8x64x56x56", (0, 0, 1, 1, 0, 0, 1, 1))):
+        yield case("Pad", f"{kind} {shape}", ints(*pads), mode="edge")
+    for kind, shape in (("f32", (8, 129, 65, 3)), ("u8", (17, 33, 127, 3)), ("f32", (1000, 5, 3, 3)), ("f32", (4, 31, 100, 2))):
+        to = (*shape[:2], *(e + e // 2 + 1 for e in shape[2:]))
+        yield case("Resize", f"{kind} {'x'.join(map(str, shape))}", floats(), None, ints(*to), mode="nearest")
+    for x, count, largest in (("f32 500x129", 3, 1), ("f32 500x129", 1, 1), ("f16 500x129", 1, 1), ("f16 500x256", 1, 0),
+                              ("u8 500x300", 1, 1)):
+        low = 0 if x[0] == "u" else -100
+        yield case("TopK", x, ints(count), axis=-1, largest=largest, outputs=2, low=low, high=100)
+    for outputs in (1, 4):
+        yield case("Conv", "f32 255x1x129", f"f32 {outputs}x1x7")
+
+
 def rows():
     """Normalisations of rows around a register's length or among axes of one element, and bytes of a million floats."""
     for x, axis in (("f16 16x15x4097x1", 0), ("f32 5x5x1000x1x1", 0), ("f32 8x1x33x1x127", 0), ("f32 1000x33x1", 1)):
@@ -98,4 +124,4 @@ def turns():
         yield Turns(op, count, width)
 
 
-FAMILIES = (folds, picks, rows, turns)
+FAMILIES = (folds, picks, narrow, rows, turns)

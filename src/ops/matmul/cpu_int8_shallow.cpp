@@ -73,7 +73,7 @@ class Int8Shallow final : public Kernel {
     if (epilogue_) finish.emplace(*epilogue_, b, memory + a_bytes() + threads_ * thread_bytes());
     // Columns in parts, of few columns rows too.
     const int64_t parts = (n_ + shallow_columns - 1) / shallow_columns;
-    const int64_t row_parts = std::clamp<int64_t>(4 * threads_ / (parts * batches_), 1, (rows_ + block_rows_ - 1) / block_rows_);
+    const int64_t row_parts = std::clamp<int64_t>(4 * threads_ / (parts * batches_), 1, (rows_ + block_rows - 1) / block_rows);
     const int64_t each = (rows_ + row_parts - 1) / row_parts;
     parallel_dynamic(threads_, batches_ * parts * row_parts, [&](int64_t task, int thread) {
       const int64_t batch = task / (parts * row_parts), column = task / row_parts % parts * shallow_columns;
@@ -85,10 +85,10 @@ class Int8Shallow final : public Kernel {
   }
 
  private:
-  static constexpr int64_t block_rows_ = 16;  // whose sums an epilogue takes at a time
+  static constexpr int64_t block_rows = 16;  // whose sums an epilogue takes at a time
   int64_t a_bytes() const { return aligned(batches_ * rows_ * words_ * 4); }
   int64_t panel_bytes() const { return aligned(quads_ ? shallow_quads_panel + (shallow_columns + 16) * 4 : shallow_panel * 2); }
-  int64_t thread_bytes() const { return panel_bytes() + (epilogue_ ? aligned(block_rows_ * shallow_columns * 4) : 0); }
+  int64_t thread_bytes() const { return panel_bytes() + (epilogue_ ? aligned(block_rows * shallow_columns * 4) : 0); }
 
   int32_t a_zero(const Buffers& b) const {
     return quantization_.a_zero_input ? byte_at(b.inputs[*quantization_.a_zero_input], 0, a_type_) : quantization_.a_zero;
@@ -153,8 +153,8 @@ class Int8Shallow final : public Kernel {
     };
     if (!finish) return multiply(s.rows, static_cast<int32_t*>(b.outputs[0]) + (batch * rows_ + s.row) * n_ + s.column, n_);
     auto* sums = reinterpret_cast<int32_t*>(own + panel_bytes());
-    for (const int64_t end = s.row + s.rows; s.row < end; s.row += block_rows_, a += block_rows_ * words_) {
-      const int64_t rows = std::min(block_rows_, end - s.row);
+    for (const int64_t end = s.row + s.rows; s.row < end; s.row += block_rows, a += block_rows * words_) {
+      const int64_t rows = std::min(block_rows, end - s.row);
       multiply(rows, sums, s.columns);
       finish->take({batch * rows_ + s.row, rows, s.column, s.columns, reinterpret_cast<const float*>(sums), s.columns, s.thread});
     }

@@ -1,8 +1,12 @@
 // Every kernel, run for compute-sanitizer, which sees what it reads and writes; the results are not compared. The problems are
 // the forms that tests/ops/cuda/kernels_test.cpp compiles. Without NVIDIA's libraries: their kernels are not smelt's to mend, and
 // instrumenting them takes minutes. SMELT_KERNELS_OF, a regular expression, chooses among the problems: "gemm|attention".
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "gpu/gpu_trial.h"
 #include "ops/cuda/forms.h"
@@ -61,6 +65,37 @@ std::vector<char> values(const BoundTensor& t) {
     std::memcpy(all.data() + at, some.raw(), std::min(all.size() - at, static_cast<size_t>(some.nbytes())));
   return all;
 }
+
+/// While it lives, the kernel `name` runs. One that has not ended after two minutes hangs: its name is printed and the process ends, as
+/// nothing takes a kernel off a GPU.
+class EndsInTime {
+ public:
+  explicit EndsInTime(std::string name) : thread_([this, name = std::move(name)] { watch(name); }) {}
+  ~EndsInTime() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  EndsInTime(const EndsInTime&) = delete;
+
+ private:
+  static constexpr std::chrono::seconds limit{120};
+
+  void watch(const std::string& name) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, limit, [this] { return ended_; })) return;
+    std::cout << name << " has not ended after " << limit.count() << " s" << std::endl;
+    std::_Exit(1);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::thread thread_;  // the last: it uses the others
+};
 
 void run(const Form& f, Kernel& kernel) {
   const cuda::Stream stream(test_gpu()->device);
@@ -154,7 +189,9 @@ TEST_P(GpuEveryKernel, runs) {
   const std::set<std::string> before = test_gpu()->log->compiled();  // by other tests of this process
   for (size_t i = static_cast<size_t>(GetParam()); i < runs().size(); i += slices) {
     SCOPED_TRACE(runs()[i].name);
-    run(*runs()[i].form, *runs()[i].candidate->prepare());
+    const std::unique_ptr<Kernel> kernel = runs()[i].candidate->prepare();
+    const EndsInTime watch(runs()[i].name);
+    run(*runs()[i].form, *kernel);
   }
   const std::set<std::string> launched = test_gpu()->log->launched();
   for (const std::string& name : test_gpu()->log->compiled())

@@ -103,9 +103,19 @@ int64_t add_parts(std::vector<std::vector<Tensor>>& scanned, std::span<Tensor> p
   return all;
 }
 
+/// Element `index` of a whole along an axis, and a tensor of that: from one to the other.
+void copy_element(Tensor& whole, int64_t axis, int64_t index, Tensor& part, bool to_whole) {
+  const AxisView v = around_axis(whole.shape(), axis);
+  const auto run = static_cast<size_t>(v.inner * element_bytes(whole.type()));
+  auto* at = static_cast<char*>(whole.raw()) + static_cast<size_t>(index) * run;
+  auto* own = static_cast<char*>(part.raw());
+  for (int64_t o = 0; o < v.outer; ++o, at += static_cast<size_t>(v.extent) * run, own += run)
+    to_whole ? std::memcpy(at, own, run) : std::memcpy(own, at, run);
+}
+
 /// Element `index` of a tensor along an axis, without that axis: a view where its bytes are one piece.
 Tensor element(const std::shared_ptr<Tensor>& whole, int64_t axis, int64_t index) {
-  const Tensor& t = *whole;
+  Tensor& t = *whole;
   const AxisView v = around_axis(t.shape(), axis);
   Shape shape = t.shape();
   shape.erase(shape.begin() + axis);
@@ -113,15 +123,10 @@ Tensor element(const std::shared_ptr<Tensor>& whole, int64_t axis, int64_t index
     return Tensor::borrow(t.type(), std::move(shape),
                           static_cast<char*>(whole->raw()) + index * v.inner * element_bytes(t.type()), whole);
   Tensor out = Tensor::empty(t.type(), shape);
-  const size_t run = static_cast<size_t>(v.inner * element_bytes(t.type()));
-  for (int64_t o = 0; o < v.outer; ++o) {
-    std::memcpy(static_cast<char*>(out.raw()) + static_cast<size_t>(o) * run,
-                static_cast<const char*>(t.raw()) + static_cast<size_t>(o * v.extent + index) * run, run);
-  }
+  copy_element(t, axis, index, out, false);
   return out;
 }
 
-/// What an iteration of a body gives. Its errors name the iteration.
 std::vector<Tensor> run_iteration(ComputeContext& c, const Graph& body, int64_t i, std::span<const Tensor> in) {
   try {
     return c.run_graph(body, in);
@@ -327,16 +332,6 @@ void infer_scan(InferContext& c) {
     shape->insert(shape->begin() + normalize_axis(f.out_axes[k], static_cast<int64_t>(shape->size()) + 1), length);
     c.set(o, output_type(body, o), *shape);
   }
-}
-
-/// Element `index` of a whole along an axis, and a tensor of that: from one to the other.
-void copy_element(Tensor& whole, int64_t axis, int64_t index, Tensor& part, bool to_whole) {
-  const AxisView v = around_axis(whole.shape(), axis);
-  const auto run = static_cast<size_t>(v.inner * element_bytes(whole.type()));
-  auto* at = static_cast<char*>(whole.raw()) + static_cast<size_t>(index) * run;
-  auto* own = static_cast<char*>(part.raw());
-  for (int64_t o = 0; o < v.outer; ++o, at += static_cast<size_t>(v.extent) * run, own += run)
-    to_whole ? std::memcpy(at, own, run) : std::memcpy(own, at, run);
 }
 
 void scan_repeated(ComputeContext& c, const ScanForm& f, RepeatedBody& r, int64_t length) {

@@ -18,15 +18,17 @@ std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
   if (!is_static()) return fresh;
   const auto& outputs = plan_->graph().outputs();
   const auto& made = first_->segment.results;
+  auto next = made.begin();
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (const auto c = std::ranges::find(caches_, i, &BoundCache::output); c != caches_.end()) {
       fresh[i] = c->memory;
       continue;
     }
-    // Results come in the order of the outputs, but for those that are inputs, constants or made twice.
-    auto at = i < made.size() && made[i].value == outputs[i] ? made.begin() + static_cast<std::ptrdiff_t>(i)
-                                                             : std::ranges::find(made, outputs[i], &plan::Port::value);
+    // Results come in the order of the outputs, without those that are inputs or constants; one that is made twice comes once.
+    const auto at =
+        next != made.end() && next->value == outputs[i] ? next : std::ranges::find(made, outputs[i], &plan::Port::value);
     if (at != made.end()) {
+      next = at + 1;
       const plan::BoundValue& t = first_->segment.tensor(at->tensor);
       fresh[i] = fresh_memory(outputs[i], t.type, t.shape, stream);
     } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {

@@ -9,13 +9,15 @@
 namespace smelt::cli {
 namespace {
 
-/// The Python that the command was installed by (ENVIRONMENT/lib/pythonX/site-packages/smelt/bin/smelt), else the first of PATH.
+/// The Python that the command was installed by (ENVIRONMENT/lib/pythonX/site-packages/smelt/bin/smelt); elsewhere, as in a build
+/// folder, the first of PATH, which is an activated environment's own.
 std::string python() {
   std::error_code none;
-  std::filesystem::path at = std::filesystem::read_symlink("/proc/self/exe", none);
-  for (int i = 0; i < 6; ++i) at = at.parent_path();
-  const std::filesystem::path own = at / "bin/python3";
-  return !at.empty() && std::filesystem::exists(own, none) ? own.string() : "python3";
+  const std::filesystem::path packages =
+      std::filesystem::read_symlink("/proc/self/exe", none).parent_path().parent_path().parent_path();
+  if (packages.filename() != "site-packages" && packages.filename() != "dist-packages") return "python3";
+  const std::filesystem::path own = packages.parent_path().parent_path().parent_path() / "bin/python3";
+  return std::filesystem::exists(own, none) ? own.string() : "python3";
 }
 
 constexpr const char* script = R"(import sys

@@ -124,3 +124,12 @@ def test_the_command_does_the_same(command, classifier, tmp_path):
     assert made["batches"] == 3 and "conv2" in {n["node"] for n in made["float_nodes"]}
     missing = command("quantize", classifier / "float.onnx", "-o", tmp_path / "no.onnx", "--data", tmp_path / "none", code=2, env=env)
     assert "no such folder" in missing.stderr
+
+
+def test_a_build_is_run_by_the_first_python_of_path(command, tmp_path):
+    """As an activated environment has it, which knows smelt; the system's own does not."""
+    first = tmp_path / "python3"
+    first.write_text("#!/bin/sh\necho first of PATH\n")
+    first.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert command("quantize", "m.onnx", "-o", "q.onnx", "--data", ".", cwd=tmp_path, env=env).stdout == "first of PATH\n"

@@ -64,8 +64,8 @@ Ended run_case(const fuzz::OperatorCase& c, const Options& options) {
 /// Whether two machines have to give the same: numbers that no rounding or saturation makes others, and nothing drawn.
 bool is_certain(const fuzz::OperatorCase& c) {
   return fuzz::is_tame(c) && std::ranges::none_of(c.model.graph().node(), [](const auto& n) {
-           return n.op_type().starts_with("Random") || n.op_type() == "Bernoulli" || n.op_type() == "Multinomial" ||
-                  n.op_type() == "Dropout";
+           const ops::OpDef* def = ops::find(n.op_type(), n.domain());
+           return def && !def->deterministic;
          });
 }
 

@@ -3,9 +3,9 @@ quantizers write, with few and many rows and random attributes. Sizes are those 
 
 import numpy as np
 from operator_cases import case, own, scalar, words
+from operator_cases_draw import SCALE, ZERO, Draw, text
 from operator_cases_models_images import images, others
 from operator_cases_models_rare import rare
-from operator_cases_random import SCALE, ZERO, Draw, text
 
 ROWS = (1, 1, 2, 3, 7, 16, 33, 128, 257)
 WIDTHS = (48, 64, 96, 100, 256, 384, 511, 768)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from operator_cases import case, floats, ints, own, scalar, words
-from operator_cases_random import text
+from operator_cases_draw import text
 
 
 def images(d):

@@ -3,7 +3,7 @@ and what older exporters wrote."""
 
 import numpy as np
 from operator_cases import case, ints, own, scalar, words
-from operator_cases_random import SCALE, ZERO, text
+from operator_cases_draw import SCALE, ZERO, text
 
 OPERATORS = words(
     "Pad Trilu Unique GatherND ExpandDims TransposeMatMul MatMulBnb4 MatMulInteger16 MurmurHash3 NGramRepeatBlock CropAndResize "

@@ -66,7 +66,7 @@ std::vector<char> values(const BoundTensor& t) {
   return all;
 }
 
-/// While it lives, the kernel `name` runs. One that has not ended after two minutes hangs: its name is printed and the process ends, as
+/// While it lives, the kernel `name` runs. One that has not ended after five minutes hangs: its name is printed and the process ends, as
 /// nothing takes a kernel off a GPU.
 class EndsInTime {
  public:
@@ -82,7 +82,7 @@ class EndsInTime {
   EndsInTime(const EndsInTime&) = delete;
 
  private:
-  static constexpr std::chrono::seconds limit{120};
+  static constexpr std::chrono::seconds limit{300};
 
   void watch(const std::string& name) {
     std::unique_lock lock(mutex_);

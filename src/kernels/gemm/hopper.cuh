@@ -208,7 +208,10 @@ __device__ __forceinline__ void hopper_block(const WithEpilogue<Args, Epilogue>&
   const int k_tiles = static_cast<int>((k_left + Tile::tile_k - 1) / Tile::tile_k);
   if (!multiplies) {
     if constexpr (Tile::registers) ptx::setmaxnreg_dec<24>();
+    constexpr bool finishes_shares = Plan::in_registers && Plan::splits > 1;
+    if constexpr (finishes_shares) __syncwarp(), ClusterShares<Tile, Plan::splits>::begin();
     if (copies) copy_tiles<Tile, Plan>(args, ring, k_begin, k_tiles);
+    if constexpr (finishes_shares) __syncwarp(), ClusterShares<Tile, Plan::splits>::end();
   } else {
     if constexpr (Tile::registers) ptx::setmaxnreg_inc<Tile::registers>();
     multiply_and_finish<Tile, Plan>(args, shared + beyond, ring, k_tiles);

@@ -30,8 +30,11 @@ template <class Tile, int Splits> class ClusterShares {
   static constexpr int bytes = (Splits - 1) * of_split;
   static __device__ __forceinline__ int split() { return static_cast<int>(block_of_cluster() / Tile::Patch::blocks); }
 
-  /// Before the products. Behind it the ring's barriers are initialised, which blocks have to know of each other.
+  /// Every thread of the block before the products, the copying warp's too: that the ring's barriers are initialised, which blocks have
+  /// to know of each other. Those that have sums wait in exchange(), all others in end().
   static __device__ __forceinline__ void begin() { ptx::barrier_cluster_arrive_relaxed(); }
+  /// No thread leaves for which others would have to stop waiting.
+  static __device__ __forceinline__ void end() { ptx::barrier_cluster_wait(); }
 
   /// `memory`: `bytes` of shared memory. Parts are added in the order of the splits.
   static __device__ __forceinline__ void exchange(const Tile& sums, Share& mine, char* memory, u32 ring) {

@@ -1,6 +1,5 @@
 // Bodies of Loop and Scan that an Execution binds once for all their turns.
 #include <algorithm>
-#include <cstring>
 
 #include "ops/core/repeated_body.h"
 #include "run/execution.h"

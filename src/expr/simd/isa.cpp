@@ -24,4 +24,9 @@ Isa widest() {
   return avx512 ? Isa::avx512 : best();
 }
 
+bool has_dots() {
+  static const bool dots = widest() == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
+  return dots;
+}
+
 }  // namespace smelt::simd

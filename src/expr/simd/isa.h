@@ -16,5 +16,7 @@ enum class Isa : uint8_t { base, avx2, avx512 };
 Isa best();
 /// The largest set that this CPU supports, for what is compiled for all three.
 Isa widest();
+/// Whether this CPU has dot products of four bytes (VNNI) beside AVX-512, for sources that ask for them by an attribute.
+bool has_dots();
 
 }  // namespace smelt::simd

@@ -6,7 +6,7 @@
 namespace smelt::simd {
 
 /// What the function for the largest set gives that this CPU supports.
-template <class T> const T& widest_of(const T& (*base)(), const T& (*avx2)(), const T& (*avx512)()) {
+template <class T> T widest_of(T (*base)(), T (*avx2)(), T (*avx512)()) {
   const Isa isa = widest();
   return isa == Isa::avx512 ? avx512() : isa == Isa::avx2 ? avx2() : base();
 }

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "expr/simd/isa.h"
+#include "expr/simd/widest.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/short_lines.h"
 #include "ops/cpu/simd/transposes.h"
@@ -113,16 +113,11 @@ void gather_lines(T* to, const T* from, int64_t rows, int64_t columns, int64_t t
   }
 }
 
-Transpose4 transpose_4() {
-  if (simd::widest() == simd::Isa::avx512) return avx512::transpose_4();
-  return simd::best() == simd::Isa::avx2 ? avx2::transpose_4() : base::transpose_4();
-}
-
 /// Of at least `tile` rows and columns. Blocks that end with the rows or columns copy some elements again.
 template <class T>
 void transpose_blocks(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t from_column) {
   if constexpr (sizeof(T) == 4) {
-    static const Transpose4 blocks = transpose_4();
+    static const Transpose4 blocks = simd::widest_of(base::transpose_4, avx2::transpose_4, avx512::transpose_4);
     return blocks(to, from, rows, columns, to_row, from_column);
   }
   constexpr int64_t side = 4 * tile;  // of a group of blocks, whose lines are whole and stay in the L1 cache

@@ -118,13 +118,12 @@ void offer_block_rows(const BlockRequest& r, Offer& offer) {
 void offer_block_bytes(const BlockRequest& r, Offer& offer) {
   const BlockProduct& p = r.product;
   if (!rounds_to_bytes(*p.bound.node) || simd::best() != simd::Isa::avx2) return;  // then sums are of floats
-  static const bool has_dots = simd::widest() == simd::Isa::avx512 && __builtin_cpu_supports("avx512vnni");
   // One Zen 4 core at 3.7 GHz, measured: weights of a nanosecond where a register of rows shares them, and of memory's 12 GB/s.
-  const double products = has_dots ? 90e3 : 45e3, widened = has_dots ? 60e3 : 35e3;
+  const double products = simd::has_dots() ? 90e3 : 45e3, widened = simd::has_dots() ? 60e3 : 35e3;
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k), rows = static_cast<double>(p.m);
   const double us = std::max({weights * p.weights.bits / 8 / 12e3, weights / widened, weights * rows / products});
-  const BlockTable& table = has_dots ? avx512::block_bytes_table() : avx2::block_bytes_table();
-  offer.candidates.push_back({"cpu", has_dots ? "bytes vnni" : "bytes avx2", 1 + us / r.threads,
+  const BlockTable& table = simd::has_dots() ? avx512::block_bytes_table() : avx2::block_bytes_table();
+  offer.candidates.push_back({"cpu", simd::has_dots() ? "bytes vnni" : "bytes avx2", 1 + us / r.threads,
                               [product = p, epilogue = r.epilogue, &table, threads = r.threads] {
                                 return std::make_unique<BlockRows>(product, epilogue, table, threads);
                               }});

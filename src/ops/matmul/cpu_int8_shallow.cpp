@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "expr/simd/isa.h"
+#include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/igemm.h"
@@ -19,7 +19,7 @@ int32_t byte_at(const void* p, int64_t i, DType t) {
   return t == DType::u8 ? static_cast<const uint8_t*>(p)[i] : static_cast<const int8_t*>(p)[i];
 }
 
-const Int8ShallowTable& table() { return simd::widest() == simd::Isa::avx512 ? avx512::int8_shallow() : avx2::int8_shallow(); }
+const Int8ShallowTable& table() { return simd::widest_of(base::int8_shallow, avx2::int8_shallow, avx512::int8_shallow); }
 
 /// Whether b less its zero points is bytes, which dot products of four take as they are: signed ones have none, unsigned ones 128.
 bool by_quads(const Product& q) {

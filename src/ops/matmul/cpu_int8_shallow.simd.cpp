@@ -1,3 +1,4 @@
+#include "expr/simd/isa.h"
 #include "expr/simd/transpose.h"
 #include "ops/matmul/simd/int8_shallow.h"
 
@@ -203,9 +204,9 @@ void multiply_quads(const int32_t* a, int64_t rows, const int8_t* panel, int64_t
 
 const ops::matmul::Int8ShallowTable& int8_shallow() {
 #ifdef __AVX512F__
-  static const bool has_dots = __builtin_cpu_supports("avx512vnni");
-  static const ops::matmul::Int8ShallowTable table = {pack, multiply, has_dots ? pack_quads : nullptr,
-                                                      has_dots ? multiply_quads : nullptr};
+  static const ops::matmul::Int8ShallowTable table =
+      simd::has_dots() ? ops::matmul::Int8ShallowTable{pack, multiply, pack_quads, multiply_quads}
+                       : ops::matmul::Int8ShallowTable{pack, multiply};
 #else
   static constexpr ops::matmul::Int8ShallowTable table = {pack, multiply};
 #endif

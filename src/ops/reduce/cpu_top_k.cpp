@@ -3,7 +3,7 @@
 // columns, and of short rows, which become columns, are kept in registers: one of as many columns.
 #include <algorithm>
 
-#include "expr/simd/isa.h"
+#include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/simd/transposes.h"
@@ -155,9 +155,7 @@ class TopKKernel final : public Kernel {
     constexpr int64_t square = 16;
     const int64_t extent = l_.view.extent;
     if constexpr (sizeof(T) == 4) {
-      static const Transpose4 squares = simd::widest() == simd::Isa::avx512 ? avx512::transpose_4()
-                                        : simd::best() == simd::Isa::avx2   ? avx2::transpose_4()
-                                                                            : base::transpose_4();
+      const Transpose4 squares = simd::widest_of(base::transpose_4, avx2::transpose_4, avx512::transpose_4);
       if (n >= square && extent >= square)
         return squares(reinterpret_cast<uint32_t*>(to), reinterpret_cast<const uint32_t*>(x), extent, n, at_once, extent);
     }

@@ -36,9 +36,7 @@ const RecurrentSimd& recurrent_simd(int64_t hidden, bool bytes) {
 
 const ByteProducts& byte_products() {
   if (simd::best() != simd::Isa::avx2) return base::byte_products();
-  static const bool dots =
-      __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-  return dots ? avx2::byte_dot_products() : avx2::byte_products();
+  return simd::has_dots() ? avx2::byte_dot_products() : avx2::byte_products();
 }
 
 int64_t byte_row(int64_t k) { return groups_of(k) * byte_products().group * byte_products().value_bytes; }

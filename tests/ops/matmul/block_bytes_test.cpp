@@ -96,7 +96,7 @@ Tensor product(const matmul::BlockTable& table, const Case& c, const Trial& t, i
 std::vector<const matmul::BlockTable*> tables() {
   std::vector<const matmul::BlockTable*> found;
   if (simd::best() == simd::Isa::avx2) found.push_back(&avx2::block_bytes_table());
-  if (simd::widest() == simd::Isa::avx512 && __builtin_cpu_supports("avx512vnni")) found.push_back(&avx512::block_bytes_table());
+  if (simd::has_dots()) found.push_back(&avx512::block_bytes_table());
   return found;
 }
 

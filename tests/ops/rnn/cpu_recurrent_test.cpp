@@ -365,8 +365,7 @@ TEST(RecurrentSimd, products_of_every_form_agree_with_loops) {
 std::vector<const ByteProducts*> byte_tables() {
   std::vector<const ByteProducts*> tables = {&base::byte_products()};
   if (has_avx2()) tables.push_back(&avx2::byte_products());
-  if (has_avx2() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
-    tables.push_back(&avx2::byte_dot_products());
+  if (simd::has_dots()) tables.push_back(&avx2::byte_dot_products());
   return tables;
 }
 

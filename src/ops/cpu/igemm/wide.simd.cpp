@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "expr/simd/isa.h"
 #include "ops/cpu/igemm/simd/activate.h"
 
 #define SMELT_TILE_INLINE SMELT_TILE_TARGET inline __attribute__((always_inline))
@@ -140,8 +141,7 @@ const WideTable& wide_tile_table() {
 
 const WideTable& wide_pair_table() {
   static constexpr WideTable of_pairs = SMELT_TABLE(pairs), of_dots = SMELT_TABLE(dots);
-  static const bool has_dots = __builtin_cpu_supports("avx512vnni");
-  return has_dots ? of_dots : of_pairs;
+  return simd::has_dots() ? of_dots : of_pairs;
 }
 
 }  // namespace smelt::avx512

@@ -92,7 +92,7 @@ SMELT_DEPTHWISE(by_dots, SMELT_WIDE_DOT, dotted)
 
 void (*wide_depthwise())(const DepthwisePixels& p) {
   if (simd::widest() != simd::Isa::avx512) return nullptr;
-  return __builtin_cpu_supports("avx512vnni") ? by_dots : by_pairs;
+  return simd::has_dots() ? by_dots : by_pairs;
 }
 
 }  // namespace smelt::avx2

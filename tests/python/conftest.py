@@ -33,7 +33,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def command(request):
-    path = pathlib.Path(request.config.getoption("--build")) / "smelt"
+    path = pathlib.Path(request.config.getoption("--build")).resolve() / "smelt"  # tests run it in other folders
     assert path.exists(), f"{path}: build first (make build-test)"
 
     def run(*args, code=0, cwd=None, timeout=900, **kwargs):

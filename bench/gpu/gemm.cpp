@@ -56,6 +56,15 @@ double mma_sync_rate(DType type) {
   return blocks * 8.0 * rounds * 8 * operations / quantile(sorted, 0.5) * 1e6;
 }
 
+/// What a test of the cost model has of a product: its fastest tiles, those that take 4% longer among them.
+std::string row_of_ranks(const std::string& epilogue, int64_t m, int64_t n, int64_t k, std::vector<Timed> all) {
+  std::ranges::sort(all, {}, &Timed::us);
+  std::string fastest;
+  for (const Timed& t : all)
+    if (t.us <= 1.04 * all[0].us) fastest += (fastest.empty() ? "" : ", ") + t.name;
+  return fmt::format("    {{\"{}\", {}, {}, {}, \"{}\"}},\n", epilogue, m, n, k, fastest);
+}
+
 /// The norm of x - y over y's.
 double norm_difference(const Tensor& x, const Tensor& y) {
   double apart = 0, norm = 0;
@@ -154,6 +163,7 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
              "the best; first 8: the best of those offered so, over the best; rank of the best among the offered");
   std::ofstream csv(file, std::ios::app);
   constexpr size_t most = 160, first_offered = 8;
+  std::string rows;
   int64_t kept = 0, close = 0, count = 0;  // problems whose best is among the first offered, or takes 2% less than theirs
   for (const auto& [m, n, k] : problems) {
     const Product product({m, n, k}, ProductKind::parse(epilogue));
@@ -174,6 +184,7 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
     Timed best, theirs;
     double first = best.us;
     size_t rank = 0;
+    std::vector<Timed> all;
     std::map<std::string, size_t> offered;
     for (const auto& c : ops::matmul::hopper_offered(configs, configs.size())) offered.try_emplace(c.print(), offered.size());
     for (size_t i = 0; i < configs.size(); ++i) {
@@ -183,6 +194,7 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
       const auto at = offered.find(configs[i].print());
       const size_t place = at == offered.end() ? configs.size() : at->second;
       if (us < best.us) best = {configs[i].print(), us}, rank = place;
+      all.push_back({configs[i].print(), us});
       if (place < first_offered) first = std::min(first, us);
     }
     ++count, kept += rank < first_offered ? 1 : 0, close += first <= 1.02 * best.us ? 1 : 0;
@@ -192,8 +204,10 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
     csv << fmt::format("{},{},{},{},cublaslt,{:.3f},0\n", m, n, k, epilogue, theirs.us) << std::flush;
     fmt::print("{:>18} {:8.2f} {:8.2f} {:6.2f} {:9.3f} {:>5}  {}\n", fmt::format("{} {} {}", m, n, k), best.us, theirs.us,
                best.us / theirs.us, first / best.us, fmt::format("{}/{}", rank, configs.size()), best.name);
+    rows += row_of_ranks(epilogue, m, n, k, std::move(all));
     std::fflush(stdout);
   }
+  fmt::print("Rows of tests/ops/matmul/hopper_ranks_test.cpp:\n{}", rows);
   fmt::print("of {} problems the best is among the first {} offered in {}, theirs takes at most 2% longer in {}\n", count,
              first_offered, kept, close);
 }

@@ -177,42 +177,6 @@ TEST(HopperConfigs, split_no_cluster_into_blocks_without_a_step_of_k) {
   }
 }
 
-/// The fastest of all that were measured on an H100 (bench/results/gpu-hopper-gemm-2026-11-25.txt and later), or one within 4% of it, is
-/// among the first 8.
-TEST(HopperConfigs, have_what_was_the_fastest_among_the_first_eight) {
-  const struct {
-    int64_t m, n, k;
-    std::vector<std::string> fastest;
-  } problems[] = {
-      {512, 4608, 1152, {"128x144x64 t g2 s6 b1 k1"}},
-      {512, 1152, 4608, {"128x96x64 t g2 +b4 s8 b1 c2", "128x96x64 t g2 +a +b s8 b1 c2"}},
-      {512, 3456, 1152, {"128x112x64 t g2 s6 b1 k1", "128x112x64 t g2 +b s6 b1 k1"}},
-      {512, 1152, 1152, {"64x96x64 t g1 +b s10 b1 k1", "64x96x64 t g1 +a4 s10 b1 k1", "64x80x64 t g1 s12 b1 k1"}},
-      {197, 3072, 768, {"64x96x64 t g1 s10 b1 k1"}},
-      {48, 4608, 4096, {"48x64x64 swap w g1 s15 b1 k1"}},
-      {48, 4096, 4096, {"48x64x64 swap w g1 s7 b2 c2"}},
-      {2, 4096, 4096, {"8x64x64 swap g1 s12 b2 k1"}},
-      {2, 1024, 4000, {"8x64x64 swap g1 s12 b2 c4"}},
-      {34, 4096, 11008, {"40x64x64 swap w g1 s8 b2 c2"}},
-      {1, 768, 3072, {"8x64x64 swap g1 s12 b2 c6"}},
-      {16, 1024, 1024, {"16x64x64 swap w g1 s11 b2 c4"}},
-      {256, 1024, 1024, {"64x64x64 g1 s12 b1 c2"}},
-      {3072, 768, 3072, {"192x96x64 t g3 +a s5 b1 k1"}},
-      {4096, 512, 1408, {"128x128x64 g2 s6 b1 k1"}},
-      {2048, 2048, 2048, {"128x256x64 g2 +b s4 b1 k1"}},
-      {4096, 4096, 4096, {"128x256x64 g2 +b s4 b1p k1", "256x128x64 g2 +a s4 b1p k1"}},
-  };
-  for (const auto& p : problems) {
-    Trial t = product_of(DType::f16, p.m, p.n, p.k);
-    t.bound.inputs[1].constant = Tensor::empty(DType::f16, {p.k, p.n});
-    const auto configs = *configs_of(std::move(t));
-    const auto end = configs.begin() + std::min<std::ptrdiff_t>(8, std::ssize(configs));
-    EXPECT_TRUE(std::any_of(configs.begin(), end,
-                            [&](const HopperConfig& c) { return std::ranges::find(p.fastest, c.print()) != p.fastest.end(); }))
-        << p.m << " " << p.n << " " << p.k << ": " << configs.front().print();
-  }
-}
-
 TEST(HopperConfigs, fit_into_shared_memory_as_often_as_they_say) {
   const auto gpu = gpu_of_arch("sm_90a");
   for (const int64_t m : {2, 40, 512, 4096}) {

@@ -112,10 +112,10 @@ def random(rng, text, low, high):
     kind, shape = parse(text)
     kind = np.dtype({"f": "float", "i": "int", "u": "uint", "b": "bool"}[kind[0]] + kind[1:] if kind != "bool" else "bool")
     if kind.kind == "b":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)  # without axes too an array
     if kind.kind in "iu":
-        return rng.integers(max(low, 0) if kind.kind == "u" else low, high + 1, shape).astype(kind)
-    return rng.uniform(low, high, shape).astype(kind)
+        return np.asarray(rng.integers(max(low, 0) if kind.kind == "u" else low, high + 1, shape)).astype(kind)
+    return np.asarray(rng.uniform(low, high, shape)).astype(kind)
 
 
 def case(op, *inputs, opset=21, domain="", outputs=1, low=-4, high=4, **attributes):

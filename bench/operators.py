@@ -2,7 +2,7 @@
 
 usage: PYTHONPATH=build/python .venv/bin/python bench/operators.py [REGEX...] [--families NAME...] [--seconds S] [--rounds N]
                      [--threads N] [--cpu-time] [--tuning-level L] [--folder F] [--above R]
-                     [--by-operator] [--random COUNT | --models COUNT] [--seed S] [--out FILE]
+                     [--by-operator] [--random|--models|--odd|--graphs COUNT] [--seed S] [--out FILE]
 
 A net for classes of operators, types and axes that fall behind, not a measure of models: a row is one operator of
 operator_cases*.py whose name has one of REGEX in it. Each engine is a process of its own; they take turns, with pauses, so that
@@ -11,7 +11,8 @@ ratio. Rows above --above (1.2) are measured again at the end, and the lower rat
 said. --cpu-time: a batch's figure is the least time that a run took of the processor, which repeats beside other work; only with
 one thread. --by-operator: a second table, of each operator's slowest row, with the picoseconds that an element of its largest
 tensor takes. --random: so many cases of extents that a seed draws, instead of the families; --models: of operators and sizes that
-newer and optimised models hold, with random attributes. Exit status 1 where it refuses what ONNX Runtime runs, or results
+newer and optimised models hold, with random attributes; --odd: in forms that both leave out; --graphs: of fragments of models,
+several operators each. Exit status 1 where it refuses what ONNX Runtime runs, or results
 differ by more than 2 % of the largest value.
 """
 import argparse
@@ -26,8 +27,10 @@ import numpy as np
 import onnx
 import operator_cases
 import operator_cases_chains
+import operator_cases_graphs
 import operator_cases_models
 import operator_cases_moving
+import operator_cases_odd
 import operator_cases_products
 import operator_cases_random
 import operator_cases_seeds
@@ -43,6 +46,9 @@ FAMILIES = {f.__name__: f for f in (*operator_cases.FAMILIES, *operator_cases_ch
                                      *operator_cases_sequences.FAMILIES, *operator_cases_wide.FAMILIES,
                                      *operator_cases_seeds.FAMILIES, *operator_cases_shapes.FAMILIES,
                                      *operator_cases_types.FAMILIES)}
+# Cases that a seed draws.
+DRAWS = {"random": operator_cases_random.random_cases, "models": operator_cases_models.model_cases,
+         "odd": operator_cases_odd.odd_cases, "graphs": operator_cases_graphs.graph_cases}
 
 # Reads {"model", "feeds", "results"}, or {"seconds"} for a batch of the model it read last.
 WORKER = """
@@ -189,8 +195,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cpu-time", action="store_true", help="time the processor's time; with --threads 1")
     parser.add_argument("--by-operator", action="store_true")
-    parser.add_argument("--random", type=int, metavar="COUNT")
-    parser.add_argument("--models", type=int, metavar="COUNT")
+    drawn = parser.add_mutually_exclusive_group()
+    for name in DRAWS:
+        drawn.add_argument(f"--{name}", type=int, metavar="COUNT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tuning-level", type=int, default=1)
     parser.add_argument("--above", type=float, default=1.2)
@@ -200,9 +207,8 @@ def main():
     if args.cpu_time and args.threads != 1:
         parser.error("--cpu-time needs --threads 1")
     args.folder.mkdir(parents=True, exist_ok=True)
-    cases = (list(operator_cases_random.random_cases(args.random, args.seed)) if args.random else
-             list(operator_cases_models.model_cases(args.models, args.seed)) if args.models else
-             [c for f in args.families for c in FAMILIES[f]()])
+    cases = next((list(draw(count, args.seed)) for name, draw in DRAWS.items() if (count := getattr(args, name))),
+                 None) or [c for f in args.families for c in FAMILIES[f]()]
     cases = [c for c in cases if not args.regex or any(re.search(r, c.name) for r in args.regex)]
     engines = Engines(args)
     print(f"{shared.cpu_name()}, {args.threads} threads, {shared.commit()}: {len(cases)} cases, microseconds\n"

@@ -1,9 +1,8 @@
 // Einsum on the processor. Two operands whose loops are a product's are one, [batch, M, K] · [batch, K, N], by MatMul's kernels:
 // operands are copied into that order where they do not lie so, diagonals among them. One operand is a strided copy where nothing
-// is summed. Anything else is a loop over the elements of the result.
+// is summed. Anything else, three operands among it, is a chain of steps (ops/einsum/steps.h).
 #include <algorithm>
-#include <numeric>
-#include <type_traits>
+#include <functional>
 
 #include "base/error.h"
 #include "ops/core/align.h"
@@ -12,23 +11,11 @@
 #include "ops/cpu/strided_copy.h"
 #include "ops/einsum/einsum.h"
 #include "ops/einsum/offer.h"
+#include "ops/einsum/steps.h"
 #include "ops/matmul/family.h"
 
 namespace smelt::ops {
 namespace {
-
-/// One operand: elements along each loop of the contraction, 0 where it repeats.
-struct Operand {
-  Shape steps;
-  bool has(size_t loop) const { return steps[loop] != 0; }
-};
-
-/// All loops of a contraction of one or two operands, the output's first.
-struct Loops {
-  Shape extents;
-  size_t outer = 0;
-  std::vector<Operand> operands;
-};
 
 Loops loops_of(const Contraction& c) {
   Loops l;
@@ -137,47 +124,6 @@ class ReorderKernel final : public Kernel {
   StridedCopy copy_;
 };
 
-/// Any contraction, element by element: for sums that only one operand has, and three operands and more. Those of floats are taken in
-/// double, and integers wrap, as unsigned ones do.
-template <class T> class LoopKernel final : public Kernel {
- public:
-  LoopKernel(const Loops& l, int threads) : l_(l), count_(1), sums_(1) {
-    for (size_t a = 0; a < l.extents.size(); ++a) (a < l.outer ? count_ : sums_) *= l.extents[a];
-    threads_ = useful_threads(threads, count_ * sums_ * static_cast<int64_t>(l.operands.size()));
-  }
-  void run(const Buffers& b) override {
-    parallel(threads_, count_, 1, [&](int64_t begin, int64_t end, int) {
-      constexpr size_t most = 16;
-      const size_t operands = l_.operands.size(), loops = l_.extents.size();
-      for (int64_t o = begin; o < end; ++o) {
-        int64_t at[most] = {}, index[most] = {};
-        int64_t rest = o;
-        for (size_t a = l_.outer; a-- > 0; rest /= l_.extents[a])
-          for (size_t k = 0; k < operands; ++k) at[k] += rest % l_.extents[a] * l_.operands[k].steps[a];
-        Sum total = 0;
-        for (int64_t s = 0; s < sums_; ++s) {
-          Sum product = 1;
-          for (size_t k = 0; k < operands; ++k) product *= static_cast<Sum>(static_cast<const T*>(b.inputs[k])[at[k]]);
-          total += product;
-          for (size_t a = loops; a-- > l_.outer;) {
-            for (size_t k = 0; k < operands; ++k) at[k] += l_.operands[k].steps[a];
-            if (++index[a] < l_.extents[a]) break;
-            for (size_t k = 0; k < operands; ++k) at[k] -= l_.extents[a] * l_.operands[k].steps[a];
-            index[a] = 0;
-          }
-        }
-        static_cast<T*>(b.outputs[0])[o] = static_cast<T>(total);
-      }
-    });
-  }
-
- private:
-  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
-  Loops l_;
-  int64_t count_, sums_;
-  int threads_ = 1;
-};
-
 /// The loops of a product; nothing where one operand alone is summed over a loop.
 std::optional<Product> product_of(const Loops& l) {
   if (l.operands.size() != 2) return std::nullopt;
@@ -198,6 +144,58 @@ std::optional<Product> product_of(const Loops& l) {
   return p;
 }
 
+/// The product's candidates, where the loops are one's. `copies_us`: what its copies may take.
+void offer_product(const Loops& l, DType type, const Machine& machine, double copies_us, Offer& offer) {
+  const auto p = product_of(l);
+  if (!p) return;
+  auto inner = std::make_shared<MatMulNode>();
+  inner->node.op = "MatMul";
+  const int64_t batch = Product::extent(l, p->batch), m = Product::extent(l, p->m), n = Product::extent(l, p->n),
+                k = Product::extent(l, p->k);
+  const auto shape = [&](int64_t rows, int64_t columns) {
+    return batch == 1 ? Shape{rows, columns} : Shape{batch, rows, columns};
+  };
+  inner->bound.node = &inner->node;
+  inner->bound.inputs = {{type, shape(m, k)}, {type, shape(k, n)}};
+  inner->bound.outputs = {{type, shape(m, n)}};
+  Offer product;
+  product.wanted.at_once = offer.wanted.at_once;
+  for (const OperatorTactics& tactics : matmul_family.operators)
+    if (product.candidates.empty() && tactics.cpu && tactics.handles(inner->node)) tactics.cpu(inner->bound, machine, product);
+  for (const Candidate& c : product.candidates) {
+    offer.candidates.push_back(
+        {c.tactic, c.config, c.estimate_us + copies_us, [l, p = *p, type, inner, prepare = c.prepare, threads = machine.threads] {
+           return std::make_unique<EinsumKernel>(l, p, type, prepare(), threads);
+         }});
+  }
+}
+
+/// Steps of one or two operands, each by the product that is estimated to be the fastest where it sums one, else row by row.
+void offer_steps(const Loops& l, DType type, const Machine& machine, Offer& offer) {
+  const std::vector<ContractionStep> steps = contraction_steps(l);
+  std::vector<std::function<std::unique_ptr<Kernel>()>> makes;
+  double estimate = 0;
+  for (const ContractionStep& s : steps) {
+    const int threads = machine.threads;
+    double us = contraction_rows_us(s.loops, threads);
+    std::function<std::unique_ptr<Kernel>()> make = [s, type, threads] { return contraction_rows(s.loops, type, threads); };
+    if (const auto p = product_of(s.loops); p && Product::extent(s.loops, p->k) > 1) {
+      Offer product;
+      product.wanted.at_once = offer.wanted.at_once;
+      offer_product(s.loops, type, machine, 0, product);
+      for (const Candidate& c : product.candidates)
+        if (c.estimate_us < us) us = c.estimate_us, make = c.prepare;
+    }
+    makes.push_back(std::move(make));
+    estimate += us;
+  }
+  offer.candidates.push_back({"cpu", "steps", estimate, [steps, makes, type, operands = l.operands.size()] {
+                                std::vector<std::unique_ptr<Kernel>> kernels;
+                                for (const auto& make : makes) kernels.push_back(make());
+                                return contraction_chain(steps, std::move(kernels), operands, type);
+                              }});
+}
+
 }  // namespace
 
 void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -215,46 +213,17 @@ void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
   const Loops l = loops_of(einsum_contraction(*b.node, shapes));
   const int threads = machine.threads;
   if (l.extents.size() > 8) return offer.refuse("cpu", Reason::too_large, "{} loops; it knows 8", l.extents.size());
-  double work = 1;
-  for (int64_t e : l.extents) work *= static_cast<double>(e);
   const int64_t size = element_bytes(type);
   if (l.operands.size() == 1 && l.outer == l.extents.size()) {
     offer.candidates.push_back({"cpu", "", copy_estimate_us(b, machine),
                                 [l, size, threads] { return std::make_unique<ReorderKernel>(l, size, threads); }});
     return;
   }
-  if (const auto p = product_of(l)) {
-    auto inner = std::make_shared<MatMulNode>();
-    inner->node.op = "MatMul";
-    const int64_t batch = Product::extent(l, p->batch), m = Product::extent(l, p->m), n = Product::extent(l, p->n),
-                  k = Product::extent(l, p->k);
-    const auto shape = [&](int64_t rows, int64_t columns) {
-      return batch == 1 ? Shape{rows, columns} : Shape{batch, rows, columns};
-    };
-    inner->bound.node = &inner->node;
-    inner->bound.inputs = {{type, shape(m, k)}, {type, shape(k, n)}};
-    inner->bound.outputs = {{type, shape(m, n)}};
-    Offer product;
-    product.wanted.at_once = offer.wanted.at_once;
-    for (const OperatorTactics& tactics : matmul_family.operators)
-      if (product.candidates.empty() && tactics.cpu && tactics.handles(inner->node)) tactics.cpu(inner->bound, machine, product);
-    for (const Candidate& c : product.candidates) {
-      offer.candidates.push_back({c.tactic, c.config, c.estimate_us + copy_estimate_us(b, machine),
-                                  [l, p = *p, type, inner, prepare = c.prepare, threads] {
-                                    return std::make_unique<EinsumKernel>(l, p, type, prepare(), threads);
-                                  }});
-    }
-    if (!offer.candidates.empty()) return;
-  }
-  if (l.operands.size() > 16 || (type != DType::f32 && type != DType::f64 && !is_integers))
+  offer_product(l, type, machine, copy_estimate_us(b, machine), offer);
+  if (!offer.candidates.empty()) return;
+  if (type != DType::f32 && type != DType::f64 && !is_integers)
     return offer.refuse("cpu", Reason::wrong_type, "a sum of {} over loops that are no product", name(type));
-  const double estimate = 2 + work * static_cast<double>(l.operands.size()) / 500 / threads;
-  offer.candidates.push_back({"cpu", "loops", estimate, [l, type, threads]() -> std::unique_ptr<Kernel> {
-                                if (type == DType::f64) return std::make_unique<LoopKernel<double>>(l, threads);
-                                if (type == DType::f32) return std::make_unique<LoopKernel<float>>(l, threads);
-                                if (bits(type) == 64) return std::make_unique<LoopKernel<uint64_t>>(l, threads);
-                                return std::make_unique<LoopKernel<uint32_t>>(l, threads);
-                              }});
+  offer_steps(l, type, machine, offer);
 }
 
 }  // namespace smelt::ops

@@ -1,4 +1,5 @@
-// MaxPool of plain images with its indices. A row of places keeps the largest so far and which tap it was, tap by tap.
+// MaxPool of plain images with its indices. A row of places keeps the largest so far and which tap it was, tap by tap: each tap goes
+// over all places of the row before the next one does.
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +14,7 @@ namespace {
 class IndexedMax final : public Kernel {
  public:
   IndexedMax(const Form& f, int threads) : f_(f), kind_(float_kind(f.type)), element_(bits(f.type) / 8) {
-    for (int64_t w = 0; w < f.out[2]; ++w) columns_.push_back(inside(f, 2, w));
+    for (int64_t k = 0; k < f.kernel[2]; ++k) taps_.push_back(tap(k));
     threads_ = useful_threads(threads, rows() * f_.out[2] * f_.kernel[0] * f_.kernel[1] * f_.kernel[2]);
   }
   int64_t workspace() const override { return threads_ * row_bytes(); }
@@ -34,7 +35,19 @@ class IndexedMax final : public Kernel {
 
  private:
   int64_t rows() const { return f_.batch * f_.channels * f_.out[0] * f_.out[1]; }
-  int64_t row_bytes() const { return aligned(f_.out[2] * 8); }
+  int64_t result_bytes() const { return aligned(f_.out[2] * 8); }
+  int64_t row_bytes() const { return result_bytes() + (kind_ ? aligned(f_.in[2] * 4) : 0); }
+
+  /// A tap of a row: where it lies off the place's first element, and the places [first, last) where it is inside.
+  struct Tap {
+    int64_t off, first, last;
+  };
+  Tap tap(int64_t k) const {
+    const int64_t off = k * f_.dilation[2] - f_.begin[2], stride = f_.stride[2];
+    const int64_t first = off >= 0 ? 0 : (-off + stride - 1) / stride;
+    const int64_t last = off >= f_.in[2] ? 0 : (f_.in[2] - off + stride - 1) / stride;
+    return {off, std::min(first, f_.out[2]), std::min(last, f_.out[2])};
+  }
 
   template <class T, class S> void part(const Buffers& b, int64_t begin, int64_t end, void* scratch) const {
     for (int64_t r = begin; r < end; ++r) {
@@ -44,36 +57,46 @@ class IndexedMax final : public Kernel {
       char* y = static_cast<char*>(b.outputs[0]) + (n * f_.to[0] + c * f_.to[1] + d * f_.to[2] + h * f_.to[3]) * element_;
       constexpr bool narrow = !std::is_same_v<T, S>;
       T* to = narrow ? static_cast<T*>(scratch) : reinterpret_cast<T*>(y);
-      find(x, d, h, to, static_cast<int64_t*>(b.outputs[1]) + r * f_.out[2], plane);
+      T* line = reinterpret_cast<T*>(static_cast<char*>(scratch) + result_bytes());
+      find(x, d, h, to, static_cast<int64_t*>(b.outputs[1]) + r * f_.out[2], plane, line);
       if constexpr (narrow) row_simd().scale(*kind_, to, nullptr, nullptr, y, f_.out[2]);
     }
   }
 
-  /// The first of the largest and where it lies in the whole tensor, tap by tap. S: how elements are stored.
-  template <class T, class S> void find(const S* x, int64_t d, int64_t h, T* to, int64_t* index, int64_t plane) const {
+  /// The first of the largest and where it lies in the whole tensor, tap by tap. S: how elements are stored; `line`: room for a row of
+  /// them as T.
+  template <class T, class S> void find(const S* x, int64_t d, int64_t h, T* to, int64_t* index, int64_t plane, T* line) const {
     const Taps depth = inside(f_, 0, d), height = inside(f_, 1, h);
-    const int64_t z0 = d * f_.stride[0] - f_.begin[0], v0 = h * f_.stride[1] - f_.begin[1];
-    for (int64_t w = 0; w < f_.out[2]; ++w) {
-      const Taps width = columns_[static_cast<size_t>(w)];
-      const int64_t u0 = w * f_.stride[2] - f_.begin[2];
-      T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-      int64_t at = -1;
-      for (int64_t i = depth.first; i < depth.last; ++i) {
-        const int64_t z = z0 + i * f_.dilation[0];
-        for (int64_t j = height.first; j < height.last; ++j) {
-          const int64_t v = v0 + j * f_.dilation[1], row = (z * f_.in[1] + v) * f_.in[2];
-          const S* from = x + z * f_.from[2] + v * f_.from[3];
-          for (int64_t k = width.first; k < width.last; ++k) {
-            const int64_t u = u0 + k * f_.dilation[2];
-            const T e = static_cast<T>(from[u]);
-            const bool takes = (at < 0) | (e > best) | (e != e);  // no branches: which tap is the largest is anyone's guess
-            best = takes ? e : best;
-            at = takes ? row + u : at;
-          }
-        }
+    const int64_t z0 = d * f_.stride[0] - f_.begin[0], v0 = h * f_.stride[1] - f_.begin[1], places = f_.out[2];
+    const T least = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+    std::fill_n(to, places, least);
+    std::fill_n(index, places, int64_t{-1});
+    for (int64_t i = depth.first; i < depth.last; ++i) {
+      const int64_t z = z0 + i * f_.dilation[0];
+      for (int64_t j = height.first; j < height.last; ++j) {
+        const int64_t v = v0 + j * f_.dilation[1], row = (z * f_.in[1] + v) * f_.in[2];
+        const S* from = x + z * f_.from[2] + v * f_.from[3];
+        const T* elements;
+        if constexpr (std::is_same_v<T, S>)
+          elements = from;
+        else
+          row_simd().load(*kind_, from, nullptr, nullptr, line, f_.in[2]), elements = line;
+        for (const Tap& t : taps_) take(t, elements, row, to, index);
       }
-      to[w] = best;
-      index[w] = at < 0 ? 0 : plane * f_.in[0] * f_.in[1] * f_.in[2] + stored(at);
+    }
+    const int64_t first = plane * f_.in[0] * f_.in[1] * f_.in[2];
+    for (int64_t w = 0; w < places; ++w) index[w] = index[w] < 0 ? 0 : first + stored(index[w]);
+  }
+
+  template <class T> void take(const Tap& t, const T* elements, int64_t row, T* to, int64_t* index) const {
+    const int64_t stride = f_.stride[2];
+    const T* from = elements + t.off;
+    for (int64_t w = t.first; w < t.last; ++w) {
+      const T e = from[w * stride], best = to[w];
+      const int64_t at = index[w];
+      const bool takes = (at < 0) | (e > best) | (e != e);  // no branches: which tap is the largest is anyone's guess
+      to[w] = takes ? e : best;
+      index[w] = takes ? row + t.off + w * stride : at;
     }
   }
 
@@ -87,7 +110,7 @@ class IndexedMax final : public Kernel {
   Form f_;
   std::optional<FloatKind> kind_;  // none: doubles or bytes
   int64_t element_;
-  std::vector<Taps> columns_;
+  std::vector<Tap> taps_;
   int threads_ = 1;
 };
 

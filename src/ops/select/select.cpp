@@ -94,14 +94,8 @@ struct Groups {
   std::vector<int64_t> first, inverse, counts;
 };
 
-/// keys: [extent, width] elements, one row a slice.
-template <class E> Groups group(const std::vector<E>& keys, int64_t extent, int64_t width, bool sorted) {
-  const auto compare = [&](int64_t a, int64_t b) {
-    for (int64_t i = 0; i < width; ++i) {
-      if (int o = order(keys[static_cast<size_t>(a * width + i)], keys[static_cast<size_t>(b * width + i)])) return o;
-    }
-    return 0;
-  };
+/// compare(a, b): the order of two slices.
+template <class Compare> Groups group(int64_t extent, bool sorted, Compare&& compare) {
   std::vector<int64_t> rows(static_cast<size_t>(extent));
   std::iota(rows.begin(), rows.end(), 0);
   std::stable_sort(rows.begin(), rows.end(), [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
@@ -142,25 +136,44 @@ void run_unique(ComputeContext& c) {
   const AxisView v = selection_axis(c.node, x);
   const int64_t width = v.outer * v.inner;
   const bool sorted = c.node.get_int("sorted", 1) != 0;
-  const auto grouped = [&](const auto& values) {  // [outer, extent, inner] → [extent, outer · inner]
-    std::decay_t<decltype(values)> keys(values.size());
-    for (int64_t o = 0; o < v.outer; ++o) {
-      for (int64_t e = 0; e < v.extent; ++e) {
+  // Of values that lie as x does, [outer, extent, inner].
+  const auto compare_in = [&](const auto& values) {
+    return [&](int64_t a, int64_t b) {
+      for (int64_t o = 0; o < v.outer; ++o)
         for (int64_t i = 0; i < v.inner; ++i) {
-          keys[static_cast<size_t>(e * width + o * v.inner + i)] = values[static_cast<size_t>((o * v.extent + e) * v.inner + i)];
+          const auto at = [&](int64_t slice) { return static_cast<size_t>((o * v.extent + slice) * v.inner + i); };
+          if (const int found = order(values[at(a)], values[at(b)])) return found;
         }
-      }
-    }
-    return group(keys, v.extent, width, sorted);
+      return 0;
+    };
   };
   Groups g;
   if (x.type() == DType::string) {
-    g = grouped(x.strings());
-  } else {
+    g = group(v.extent, sorted, compare_in(x.strings()));
+  } else if (width == 1) {
     dispatch_compute(x.type(), "Unique", [&]<class C>(C) {
       std::vector<C> values(static_cast<size_t>(x.size()));
       load(x, 0, 1, x.size(), values.data());
-      g = grouped(values);
+      g = group(v.extent, sorted, compare_in(values));
+    });
+  } else {
+    // Most slices differ in their first elements: no more of them are read than that takes.
+    dispatch_compute(x.type(), "Unique", [&]<class C>(C) {
+      const bool by_outer = v.inner == 1;
+      const int64_t lines = by_outer ? 1 : v.outer, line = by_outer ? v.outer : v.inner, step = by_outer ? v.extent : 1;
+      g = group(v.extent, sorted, [&](int64_t a, int64_t b) {
+        constexpr int64_t most = 64;
+        C left[most], right[most];
+        for (int64_t o = 0; o < lines; ++o)
+          for (int64_t i = 0; i < line; i += most) {
+            const int64_t n = std::min(most, line - i), first = o * v.extent * v.inner + i * step;
+            load(x, first + a * v.inner, step, n, left);
+            load(x, first + b * v.inner, step, n, right);
+            for (int64_t e = 0; e < n; ++e)
+              if (const int found = order(left[e], right[e])) return found;
+          }
+        return 0;
+      });
     });
   }
   const std::vector<int64_t>* indices[] = {&g.first, &g.inverse, &g.counts};

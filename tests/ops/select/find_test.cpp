@@ -79,6 +79,36 @@ TEST(Unique, agrees_with_the_reference_sorted_and_by_occurrence) {
               << name(type) << to_string(shape) << sorted << outputs;
 }
 
+/// Five slices of 150 elements, the first and fourth alike; the others differ from them late, or by a NaN: in every place of the axis.
+TEST(Unique, compares_whole_slices_wherever_their_axis_lies) {
+  constexpr int64_t extent = 5, width = 150;
+  std::vector<float> slices(extent * width);
+  for (int64_t i = 0; i < extent * width; ++i) slices[static_cast<size_t>(i)] = static_cast<float>(i % width % 7);
+  slices[1 * width + width - 1] = -1;
+  slices[2 * width + 100] = 9;
+  slices[4 * width + 70] = std::nanf("");
+  for (const int64_t inner : {int64_t{1}, int64_t{3}, int64_t{75}, width}) {
+    const int64_t outer = width / inner;
+    Tensor x = Tensor::empty(DType::f32, {outer, extent, inner});
+    for (int64_t s = 0; s < extent; ++s)
+      for (int64_t i = 0; i < width; ++i)
+        x.span<float>()[static_cast<size_t>((i / inner * extent + s) * inner + i % inner)] =
+            slices[static_cast<size_t>(s * width + i)];
+    for (const DType type : {DType::f32, DType::f64, DType::f16}) {
+      Node node = named("Unique", {{"axis", int64_t{1}}});
+      node.opset = 11;
+      node.inputs = {static_cast<ValueId>(0)};
+      for (int i = 1; i < 5; ++i) node.outputs.push_back(static_cast<ValueId>(i));
+      const Tensor in[] = {x.cast(type)};
+      const std::vector<Tensor> found = evaluate(node, in);
+      EXPECT_EQ(found[0].shape(), (Shape{outer, 4, inner}));
+      EXPECT_THAT(found[1].to_ints(), ElementsAre(1, 0, 2, 4)) << inner << name(type);
+      EXPECT_THAT(found[2].to_ints(), ElementsAre(1, 0, 2, 1, 3)) << inner << name(type);
+      EXPECT_THAT(found[3].to_ints(), ElementsAre(1, 2, 1, 1)) << inner << name(type);
+    }
+  }
+}
+
 /// Kernels rely on the rule, which therefore says what the reference would.
 TEST(Unique, and_compress_have_an_axis_of_their_input_by_their_rules) {
   const auto rule = [](const std::string& op, int64_t axis, const std::vector<DType>& types, size_t outputs) {

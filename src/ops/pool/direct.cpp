@@ -10,6 +10,16 @@ namespace {
 
 constexpr int64_t longest_padding = 1 << 20;  // that a line is kept with
 
+/// Planes along an axis that no window spans are those of more channels.
+void more_channels(Form& f) {
+  const bool apart = f.kernel[0] == 1 && f.stride[0] == 1 && f.begin[0] == 0 && f.end[0] == 0 && f.in[0] == f.out[0];
+  const bool dense = f.from[1] == f.in[0] * f.from[2] && f.to[1] == f.in[0] * f.to[2];
+  if (f.in[0] == 1 || !apart || !dense || (f.indices && f.column_major)) return;
+  f.channels *= f.in[0];
+  f.from[1] = f.from[2], f.to[1] = f.to[2];
+  f.in[0] = f.out[0] = 1;
+}
+
 }  // namespace
 
 Result<Form> direct_form(const BoundNode& b) {
@@ -60,6 +70,7 @@ Result<Form> direct_form(const BoundNode& b) {
         f.begin[k] > reach || f.end[k] > reach + f.stride[k] || reach > f.in[k] + longest_padding)
       return refuse(Reason::unsupported, "padding by {} and {} around windows that reach {}", f.begin[k], f.end[k], reach + 1);
   }
+  more_channels(f);
   return f;
 }
 

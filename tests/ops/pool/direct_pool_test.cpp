@@ -48,6 +48,7 @@ TEST(DirectPool, takes_one_to_three_axes_of_every_type) {
       agrees({op, type, {1, 2, 19}, window({4}, {1}, {2, 0}, {3})}, tolerance);
       agrees({op, type, {2, 3, 13, 17}, window({3, 2}, {2, 1}, {1, 0, 1, 1})}, tolerance);
       agrees({op, type, {1, 2, 7, 9, 11}, window({2, 3, 3}, {1, 2, 2}, {0, 1, 1, 1, 1, 0})}, tolerance);
+      agrees({op, type, {2, 3, 5, 9, 17}, window({1, 2, 3}, {1, 1, 2}, {0, 1, 0, 0, 0, 1})}, tolerance);  // planes apart
     }
   }
   for (DType type : {DType::i8, DType::u8}) agrees({"MaxPool", type, {2, 3, 8, 37}, window({3, 3}, {2, 2}, {1, 1, 1, 1})}, 0);

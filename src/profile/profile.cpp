@@ -56,6 +56,19 @@ double median_alone(const std::vector<double>& values, const std::vector<double>
 
 double us_of(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) / 1e3; }
 
+/// The least that two readings of the clock lie apart: what taking its time adds to a step.
+double clock_cost_us() {
+  constexpr int readings = 1000;
+  double least = INFINITY;
+  Clock::time_point before = Clock::now();
+  for (int i = 0; i < readings; ++i) {
+    const Clock::time_point now = Clock::now();
+    least = std::min(least, std::chrono::duration<double, std::micro>(now - before).count());
+    before = now;
+  }
+  return least;
+}
+
 std::vector<std::string> common_scope(const StepInfo& step) {
   if (step.scopes.empty()) return {};
   std::vector<std::string> common = step.scopes.front();
@@ -162,8 +175,10 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   Profile p;
   p.roof = roof;
   GpuUse gpu_use;
-  if (execution.on_gpu())
-    if (const auto device = run::device_of(execution)) gpu_use = watch_idle_gpu(device->info().uuid);
+  if (!execution.on_gpu())
+    p.clock_us = clock_cost_us();
+  else if (const auto device = run::device_of(execution))
+    gpu_use = watch_idle_gpu(device->info().uuid);
   std::vector<StepTime> times;
   for (int i = 0; i < options.warmup; ++i) execution.run();
   execution.run_profiled(times);
@@ -185,11 +200,12 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     const auto t = Clock::now();
     execution.run_profiled(times);
     own.push_back(own_part(others.taken(), us_since(t), threads));
-    // The GPU's times come from the GPU; the time in which the host asks for them is not part of the run.
-    const double whole = execution.on_gpu() && !times.empty() ? us_of(times.front().begin_ns, times.back().end_ns) : us_since(t);
+    // By the run's own times: making room for them and asking for them is not part of the run, and takes longer than a short one.
+    const int64_t run_begin = execution.on_gpu() && !times.empty() ? times.front().begin_ns : 0;
+    const double whole = times.empty() ? 0 : us_of(run_begin, times.back().end_ns);
     double inside = 0;
     for (const StepTime& s : times) inside += us_of(s.begin_ns, s.end_ns);
-    gaps.push_back(whole - inside);
+    gaps.push_back(std::max(0.0, whole - inside - p.clock_us));
     profiled.push_back(whole);
     runs.push_back(times);
   }
@@ -203,7 +219,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   for (size_t s = 0; s < steps.size(); ++s) {
     for (size_t r = 0; r < runs.size(); ++r) {
       const StepTime t = s < runs[r].size() ? runs[r][s] : StepTime{};
-      samples[r] = us_of(t.begin_ns, t.end_ns);
+      samples[r] = std::max(0.0, us_of(t.begin_ns, t.end_ns) - p.clock_us);
     }
     p.steps.push_back({.step = steps[s], .us = summarize(samples)});
     if (!execution.on_gpu()) p.steps.back().alone_us = samples[quietest] * own[quietest];

@@ -176,9 +176,10 @@ struct HostRun {
 struct Profile {
   std::string model;
   Summary latency_us;   // unprofiled runs: what the user sees
+  double clock_us = 0;  // of a processor's plan: what reading the clock adds to a step, which its times are without
   double steps_us = 0;  // sum of the steps' medians
   double gaps_us =
-      0;  // profiled run's time outside steps (median, of the processor's runs over those that other work took least of)
+      0;  // profiled run's time before and between steps (median, of the processor's runs over those that other work took least of)
   /// The share of an unprofiled run; not a number where none was timed.
   double of_run(double us) const { return latency_us.median > 0 ? us / latency_us.median : std::nan(""); }
   /// The share that is neither in steps nor in gaps; negative if profiling made the run longer.

@@ -153,6 +153,7 @@ Json to_json(const profile::Profile& p) {
           {"latency_us", to_json(p.latency_us)},
           {"steps_us", p.steps_us},
           {"gaps_us", p.gaps_us},
+          {"clock_us", p.clock_us},
           {"unattributed", p.unattributed()},
           {"arena_bytes", p.footprint.arena},
           {"weight_bytes", p.footprint.weights},

@@ -23,6 +23,20 @@ std::string reference_warning(const std::vector<const StepInfo*>& steps, const s
 
 bool by_reference(const StepInfo& s) { return s.tactic == "reference"; }
 
+/// What the steps take together against a run. Where reading the clock between steps takes a part of it that shows, it says that too.
+std::string sum_text(const profile::Profile& p) {
+  constexpr double shows = 0.01;
+  const double run = p.latency_us.median, missing = p.unattributed();
+  std::string text = fmt::format(
+      "{} steps take {}, gaps between them {}, together {} ({:.1f}%) {} than one run: {} (median of {})", p.steps.size(),
+      format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), format(std::abs(missing) * run, Unit::us),
+      100 * std::abs(missing), missing > 0 ? "less" : "more", format(run, Unit::us), p.latency_us.count);
+  if (p.clock_us * static_cast<double>(p.steps.size()) > shows * run)
+    text += fmt::format("\nSteps are timed one by one; the {:.0f} ns that reading the clock takes each time are not among theirs",
+                        1e3 * p.clock_us);
+  return text;
+}
+
 Cell of_roof(const profile::Profile& p, double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); }
 
 }  // namespace
@@ -70,10 +84,7 @@ Table step_table(const profile::Profile& p) {
     t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops, positive(r.intensity()),
                       of_roof(p, r.roof_share), of_roof(p, r.at_stake_us), profile::name(r.limiter), tactic_text(r.step),
                       r.step.problem, r.step.sources, r.because});
-  const double missing = p.unattributed();
-  t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
-                       p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
-                       missing > 0 ? "less" : "more", format(p.latency_us.median, Unit::us), p.latency_us.count);
+  t.note = sum_text(p);
   if (const std::string warning = reference_warning(p); !warning.empty()) t.note += "\n" + warning;
   return t;
 }

@@ -1,6 +1,9 @@
 // Shapes that an Execution meets in runs: what it keeps of them, and that results are right whatever was met before.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <functional>
+
 #include "run/execution.h"
 #include "support/graphs.h"
 
@@ -88,6 +91,72 @@ TEST(NewShapes, are_kept_up_to_the_bytes_that_the_options_say) {
     execution->bind(std::vector{random_tensor(nth_shape(i), 2)});
     execution->run();
   }
+}
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// What f() logs at the level that users ask for with SMELT_LOG=info, which a process reads once: in one of its own, that runs the
+/// test from its beginning.
+void expect_logged(const std::function<void()>& f, const testing::Matcher<const std::string&>& expected) {
+  const std::string style = GTEST_FLAG_GET(death_test_style);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("SMELT_LOG", "info", 1);
+  EXPECT_EXIT(
+      {
+        f();
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), expected);
+  unsetenv("SMELT_LOG");
+  GTEST_FLAG_SET(death_test_style, style);
+}
+
+constexpr const char* hint = "planning a shape that was not met before took";
+
+/// So many times.
+MATCHER_P(SaysTheHint, times, "") {
+  int found = 0;
+  for (size_t at = arg.find(hint); at != std::string::npos; at = arg.find(hint, at + 1)) ++found;
+  return found == times;
+}
+
+TEST(NewShapes, that_cost_more_than_ten_runs_are_a_hint_to_prepare_ranges_said_once) {
+  expect_logged(
+      [] {
+        const auto plan = Plan::build(image(), quick());
+        const auto execution = plan->execution();
+        for (int64_t i = 0; i < 5; ++i) {
+          execution->bind(std::vector{random_tensor(nth_shape(i), 1)});
+          for (int run = 0; run < 3; ++run) execution->run();
+        }
+      },
+      testing::AllOf(SaysTheHint(1), HasSubstr("Ranges in --shapes")));
+}
+
+TEST(NewShapes, are_no_hint_below_ten_runs_nor_where_a_build_prepared_them) {
+  expect_logged(
+      [] {
+        const auto plan = Plan::build(image(), quick());
+        static_cast<const PlanImpl&>(*plan).note_cost(0.0099, 0.001);
+      },
+      Not(HasSubstr(hint)));
+  expect_logged(
+      [] {
+        const auto plan = Plan::build(image(), quick());
+        static_cast<const PlanImpl&>(*plan).note_cost(0.0101, 0.001);
+      },
+      HasSubstr("took 10.1 ms, 10 times its run"));
+  expect_logged(
+      [] {
+        Options options = quick();
+        options.profiles.push_back({{"x", {{1, 8, 3, 5}, {1, 8, 3, 5}, {1, 8, 3, 5}}}});
+        const auto plan = Plan::build(image(), options);
+        const auto execution = plan->execution();
+        execution->bind(std::vector{random_tensor({1, 8, 3, 5}, 1)});
+        for (int run = 0; run < 3; ++run) execution->run();
+      },
+      Not(HasSubstr(hint)));
 }
 
 }  // namespace

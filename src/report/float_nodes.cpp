@@ -15,9 +15,6 @@ constexpr std::array<std::string_view, 9> to_8_bits = {"quantized_conv",   "quan
                                                        "quantized_concat", "quantized_transposed", "qlinear_operator",
                                                        "qlinear_parts",    "dynamic_product",      "int8_by_constants"};
 
-bool is_conversion(std::string_view op) {
-  return op == "QuantizeLinear" || op == "DequantizeLinear" || op == "DynamicQuantizeLinear";
-}
 bool is_integer_product(const Node& n) {
   return n.op.starts_with("QLinear") || n.op == "StemQLinearConv" || n.op == "MatMulInteger" || n.op == "ConvInteger" ||
          n.op == "QGemm" || n.op == "BlockMatMul" || n.op == "DynamicQuantizeMatMul" || n.op == "MatMulIntegerToFloat" ||
@@ -27,14 +24,17 @@ bool is_product(const Node& n) {
   return n.op == "Conv" || n.op == "ConvTranspose" || n.op == "MatMul" || n.op == "Gemm" || n.op == "JoinedMatMul";
 }
 
-/// Elements of a float tensor; 0 of others, of single numbers and where they are not known.
-int64_t floats_of(const Graph& g, ValueId v) {
-  if (v == ValueId::none) return 0;
+/// A tensor of floats that is no single number; one of unknown extents is taken for such.
+bool has_floats(const Graph& g, ValueId v) {
+  if (v == ValueId::none) return false;
   const Value& x = g.value(v);
-  if (x.type != DType::f32 && x.type != DType::f16 && x.type != DType::bf16) return 0;
-  if (!x.shape || !is_static(*x.shape)) return 0;
-  const int64_t count = elements(to_shape(*x.shape));
-  return count > 1 ? count : 0;
+  if (x.type != DType::f32 && x.type != DType::f16 && x.type != DType::bf16) return false;
+  return !x.shape || !is_static(*x.shape) || elements(to_shape(*x.shape)) > 1;
+}
+
+/// Elements of a tensor of floats; 0 of others and where they are not known.
+int64_t floats_of(const Graph& g, ValueId v) {
+  return has_floats(g, v) && g.value(v).shape && is_static(*g.value(v).shape) ? elements(to_shape(*g.value(v).shape)) : 0;
 }
 
 /// Bytes of the node's floats beyond one each.
@@ -48,12 +48,19 @@ int64_t bytes_beyond_8_bits(const Graph& g, const Node& n) {
 }
 
 bool computes_floats(const Graph& g, const Node& n) {
-  const auto is_computed = [&](ValueId v) { return floats_of(g, v) > 0 && !g.value(v).is_constant(); };
+  const auto is_computed = [&](ValueId v) { return has_floats(g, v) && !g.value(v).is_constant(); };
   return std::ranges::any_of(n.inputs, is_computed) || std::ranges::any_of(n.outputs, is_computed);
 }
 
-/// The last rejection, by a rewrite to 8 bits, of a place that covers one of the nodes.
-const fuse::Entry* rejection_of(const fuse::Ledger& ledger, const std::vector<std::string>& nodes) {
+std::string operator_name(const Node& n) { return n.domain.empty() ? n.op : n.domain + "." + n.op; }
+
+}  // namespace
+
+bool is_conversion(std::string_view op) {
+  return op == "QuantizeLinear" || op == "DequantizeLinear" || op == "DynamicQuantizeLinear";
+}
+
+const fuse::Entry* rejection_to_8_bits(const fuse::Ledger& ledger, const std::vector<std::string>& nodes) {
   for (auto e = ledger.rbegin(); e != ledger.rend(); ++e) {  // clang++ 14 does not compile libstdc++'s views
     if (e->matched || std::ranges::find(to_8_bits, e->rewrite) == to_8_bits.end()) continue;
     if (std::ranges::any_of(e->nodes, [&](const std::string& n) { return std::ranges::find(nodes, n) != nodes.end(); }))
@@ -61,10 +68,6 @@ const fuse::Entry* rejection_of(const fuse::Ledger& ledger, const std::vector<st
   }
   return nullptr;
 }
-
-std::string operator_name(const Node& n) { return n.domain.empty() ? n.op : n.domain + "." + n.op; }
-
-}  // namespace
 
 bool is_quantized(const Graph& g) {
   return std::ranges::any_of(g.topological(),
@@ -89,7 +92,7 @@ std::vector<FloatNode> float_nodes(const Graph& g, const fuse::Ledger& ledger, c
     if (f.nodes.empty()) f.nodes.push_back(n.name), ops.insert(n.op);
     if (ops.empty()) continue;
     f.cost_us = fuse::time_us({bytes_beyond_8_bits(g, n), 0}, rates);
-    if (const fuse::Entry* e = rejection_of(ledger, f.nodes)) {
+    if (const fuse::Entry* e = rejection_to_8_bits(ledger, f.nodes)) {
       f.reason = e->reason, f.detail = e->detail;
     } else if (is_product(n)) {
       f.reason = "not_quantized", f.detail = fmt::format("{} does not come from 8 bits", g.value(n.in(0)).name);

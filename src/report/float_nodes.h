@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuse/match/rewrite.h"
@@ -16,6 +17,11 @@ struct FloatNode {
   std::string detail;
   double cost_us = 0;  // estimated: what its computed tensors and constants have more than 8 bits an element, moved; 0: not known
 };
+
+/// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+bool is_conversion(std::string_view op);
+/// The last rejection, by a rewrite to 8 bits, of a place that covers one of the model's nodes of these names; nullptr: none.
+const fuse::Entry* rejection_to_8_bits(const fuse::Ledger& ledger, const std::vector<std::string>& nodes);
 
 /// Whether a model has 8-bit products or tensors: QuantizeLinear, DequantizeLinear, their QLinear, integer and dynamic forms.
 bool is_quantized(const Graph& g);

@@ -115,6 +115,84 @@ def test_says_what_nodes_in_float_cost(classifier, tmp_path):
     assert explained["conv2"]["op"].endswith("Conv") and explained["conv2"]["cost_us"] > 0 and explained["conv2"]["detail"]
 
 
+def graph_of(nodes, shape, weights, outputs=("y",), opset=17):
+    """A model of x in floats; weights: shapes by name, or arrays."""
+    rng = np.random.default_rng(3)
+    constants = [numpy_helper.from_array(w if isinstance(w, np.ndarray) else
+                                         (rng.standard_normal(w) / np.prod(w[1:]) ** 0.5).astype(np.float32), n)
+                 for n, w in weights.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs], constants)
+    return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8))
+
+
+def squeezed():
+    """A depthwise convolution, hard-swish, and what a mean of each channel leaves of it."""
+    n = helper.make_node
+    return graph_of([n("Conv", ["x", "w1"], ["a"], "depthwise", group=8, pads=[1, 1, 1, 1]), n("HardSwish", ["a"], ["b"], "swish"),
+                     n("GlobalAveragePool", ["b"], ["c"], "mean"), n("Conv", ["c", "w2"], ["d"], "squeeze"),
+                     n("Sigmoid", ["d"], ["e"], "gate"), n("Mul", ["b", "e"], ["f"], "gated"),
+                     n("Conv", ["f", "w3"], ["y"], "last")],
+                    [1, 8, 10, 10], {"w1": (8, 1, 3, 3), "w2": (8, 8, 1, 1), "w3": (4, 8, 1, 1)})
+
+
+def block():
+    """A transformer's products, softmax and normalisation; its nodes have no names."""
+    n = helper.make_node
+    return graph_of([n("MatMul", ["x", "w1"], ["q"]), n("Transpose", ["q"], ["k"], perm=[0, 2, 1]), n("MatMul", ["q", "k"], ["s"]),
+                     n("Softmax", ["s"], ["p"]), n("MatMul", ["p", "q"], ["o"]), n("Add", ["o", "x"], ["r"]),
+                     n("LayerNormalization", ["r", "g"], ["l"]), n("MatMul", ["l", "w2"], ["y"])],
+                    [2, 12, 16], {"w1": (16, 16), "g": np.ones(16, np.float32), "w2": (16, 16)})
+
+
+def upsampled(batch=1):
+    """Two scales of an image joined; with a name for its batch, extents are not known."""
+    n = helper.make_node
+    scales = np.array([1, 1, 2, 2], np.float32)
+    return graph_of([n("Conv", ["x", "w1"], ["a"], "first", pads=[1, 1, 1, 1]), n("Relu", ["a"], ["b"], "relu"),
+                     n("AveragePool", ["b"], ["c"], "half", kernel_shape=[2, 2], strides=[2, 2]),
+                     n("Resize", ["c", "", "s"], ["d"], "whole", mode="linear"), n("Concat", ["b", "d"], ["e"], "joined", axis=1),
+                     n("ConvTranspose", ["e", "w2"], ["f"], "larger", strides=[2, 2]), n("Tanh", ["f"], ["y"], "tanh")],
+                    [batch, 3, 8, 8], {"w1": (6, 3, 3, 3), "w2": (12, 4, 2, 2), "s": scales})
+
+
+def assert_both_say_the_same(made):
+    """quantize's nodes in float are explain's, with the same costs, and the text says of how many nodes they are."""
+    converts = {n.name for n in onnx.load(os.fspath(made)).graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")}
+    rows = smelt.explain(made).data.get("float_nodes", [])
+    assert {n["node"] for n in made["float_nodes"]} == {n for r in rows for n in r["nodes"]} - converts
+    assert all(n["reason"] for n in made["float_nodes"])
+    assert sum(n["cost_us"] for n in made["float_nodes"]) == pytest.approx(sum(r["cost_us"] or 0 for r in rows))
+    count = len(made["float_nodes"])
+    assert (f"In float: {count} of" if count else "is in float") in str(made)
+
+
+@pytest.mark.parametrize("model", [squeezed, block, upsampled, lambda: upsampled("n")], ids=["squeezed", "block", "upsampled", "unknown"])
+@pytest.mark.parametrize("activations", ["u8", "s8"])
+def test_small_graphs_have_the_float_nodes_that_explain_lists(model, activations, tmp_path):
+    onnx.save(model(), tmp_path / "float.onnx")
+    shape = [d.dim_value or 2 for d in model().graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    made = smelt.quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", [{"x": x}], activations=activations, threads=1)
+    assert_both_say_the_same(made)
+    if model is not squeezed:   # the others have a softmax, a linear Resize, a Tanh at the end
+        assert made["float_nodes"]
+
+
+@pytest.mark.parametrize(("name", "side"), [("unet.fp32", 64), ("mobilenet_v3_large.fp32", 64), ("detector.fp32", 64)])
+def test_exported_graphs_have_the_float_nodes_that_explain_lists(filled, name, side, tmp_path):
+    model = onnx.load(filled(name))
+    extents = model.graph.input[0].type.tensor_type.shape.dim
+    extents[2].dim_value = extents[3].dim_value = side
+    del model.graph.value_info[:]
+    for o in model.graph.output:
+        o.type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "float.onnx")
+    x = np.random.default_rng(1).standard_normal([d.dim_value for d in extents]).astype(np.float32)
+    made = smelt.quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", [{model.graph.input[0].name: x}], threads=2)
+    assert_both_say_the_same(made)
+
+
 def test_the_command_does_the_same(command, classifier, tmp_path):
     env = {**os.environ, "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

@@ -123,12 +123,17 @@ Printed bench(const std::string& model, const std::string& against, const Option
   if (!report.empty()) {
     r = report::full_report(s, c);
     write_text(report, report::html(r));
+  } else {
+    r.slower = report::why_slower(s, c);
   }
   r.bench = c.bench;
   r.fused = report::fused_table(c.after.execution->steps());
   report::Table fused = *r.fused;
   fused.keep_top(20);
-  return {report::json(r), print_all({report::qa_table(c.bench), report::difference_table(r.differences), fused})};
+  std::vector<report::Table> tables{report::qa_table(c.bench), report::difference_table(r.differences)};
+  if (r.slower) tables.push_back(*r.slower), tables.back().keep_top(20);
+  tables.push_back(fused);
+  return {report::json(r), print_all(tables)};
 }
 
 int gpu_count() { return static_cast<int>(device::cuda::devices().size()); }

@@ -92,7 +92,8 @@ def bench(model: Path, against: Path = "", feeds: Mapping[str, Any] | None = Non
           duration: float = 3.0, report: Path = "", **options: Unpack[BuildOptions]) -> Result:
     """Times the optimised plan and the unfused model in turn. result["bench"]["speedup"] is the ratio with its 95% interval.
 
-    against: another model or plan to time instead of the unfused model.
+    against: another model or plan to time instead of the unfused model; where that is faster, "slower_nodes" says which nodes
+    make it so, such as those of a quantised model that stayed in float.
     feeds: inputs by name; random ones where it is not given.
     iterations, duration: the least number of runs and seconds of each.
     report: an HTML file to write.

@@ -114,6 +114,8 @@ Action add_bench(CLI::App& app) {
     } else {
       r = report::bare_report(subject);
       r.bench = b;
+      if (!a->against.empty() && b.ratio.slower()) stage("profiling both, to say which nodes take longer");
+      r.slower = report::why_slower(subject, c);
     }
     r.fused = report::fused_table(c.after.execution->steps());
     if (a->as_json) {
@@ -121,7 +123,11 @@ Action add_bench(CLI::App& app) {
     } else {
       report::Table fused = *r.fused;
       fused.keep_top(20);
-      print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences), fused});
+      std::vector<report::Table> tables{percentile_table(b, a->percentiles), report::qa_table(b),
+                                        report::difference_table(r.differences)};
+      if (r.slower) tables.push_back(*r.slower), tables.back().keep_top(20);
+      tables.push_back(fused);
+      print_tables(tables);
     }
     if (!a->times.empty()) write_text(a->times, times_json(b.after));
     if (!a->layers.empty()) write_text(a->layers, profile_json(*r.after));

@@ -240,6 +240,7 @@ std::string json(const Report& r) {
     o["waterfall"] = to_json(waterfall_table(*r.before, *r.after));
   }
   if (r.fused) o["fused"] = to_json(*r.fused);
+  if (r.slower) o["slower_nodes"] = to_json(*r.slower);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = to_json(ledger_summary(r.explained));
     o["forms"] = to_json(form_table(r.explained));

@@ -140,6 +140,7 @@ std::string page_data(const Report& r) {
       o["waterfall"] = for_page(waterfall_table(*r.before, *r.after));
     }
   if (r.fused && !r.fused->rows.empty()) o["fused"] = for_page(*r.fused);
+  if (r.slower && !r.slower->rows.empty()) o["slower"] = for_page(*r.slower);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = for_page(ledger_summary(r.explained));
     o["forms"] = for_page(form_table(r.explained));

@@ -42,6 +42,7 @@ struct Report {
   std::optional<Contended> contended;            // models together, of which the first is the report's
   Explained explained;
   std::optional<Table> fused;         // of the optimised plan
+  std::optional<Table> slower;        // of a comparison of two models: nodes that take longer in the second
   std::string svg_before, svg_after;  // drawings; empty: not drawn
   std::string drawing_note;           // why nothing is drawn
 };

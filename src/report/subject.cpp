@@ -20,6 +20,7 @@
 #include "profile/roof.h"
 #include "report/facts.h"
 #include "report/gpus.h"
+#include "report/slower_nodes.h"
 
 namespace smelt::report {
 namespace {
@@ -31,6 +32,15 @@ std::map<std::string, double> median_us(const profile::Profile& p) {
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+/// The model's own graph, before any rewrite.
+ImportOptions as_it_stands(const Subject& s) {
+  ImportOptions wanted;
+  wanted.shapes = s.shapes;
+  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  wanted.expand = ops::expand;
+  return wanted;
+}
 
 std::vector<Tensor> placed(const Prepared& p) {
   std::vector<Tensor> placed;
@@ -105,11 +115,7 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
 
 void add_model_nodes(profile::Profile& p, const Subject& s, const Prepared& prepared) {
   if (std::ranges::none_of(p.steps, [](const profile::StepRow& r) { return r.step.sources.size() > 1; })) return;
-  ImportOptions wanted;
-  wanted.shapes = s.shapes;
-  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  wanted.expand = ops::expand;
-  const Graph model = import_model(s.path, wanted);
+  const Graph model = import_model(s.path, as_it_stands(s));
   std::vector<Shape> shapes;
   for (const Tensor& t : prepared.inputs) shapes.push_back(t.shape());
   profile::add_nodes(p, model, shapes);
@@ -126,11 +132,8 @@ Explained explain(const Subject& s) {
   // Rates without measurements: two channels of desktop memory, and a parallel region of a few threads.
   constexpr fuse::Rates usual{.bytes_per_s = 20e9, .launch_us = 2};
   const MemoryScope memory(plan::account_for(s.options));
-  ImportOptions wanted;
+  ImportOptions wanted = as_it_stands(s);
   wanted.structure_only = true;
-  wanted.shapes = s.shapes;
-  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  wanted.expand = ops::expand;
   Graph g = import_model(s.path, wanted);
   const profile::Roof roof = known_roof(s.options);
   Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
@@ -165,6 +168,7 @@ profile::Roof known_roof(const Options& options) {
 
 Comparison compare_speed(const Subject& s, const std::string& against, const profile::BenchOptions& options) {
   Comparison c;
+  c.against = against;
   c.after = prepare(s, true);
   Subject other = s;
   if (!against.empty()) other.path = against;
@@ -211,6 +215,25 @@ void add_drawings(Report& r, const Plan* before, const Plan* after) {
   }
 }
 
+Table slower_than(const Subject& s, const Comparison& c, const profile::Profile& before, const profile::Profile& after,
+                  const Explained& e) {
+  const auto nodes = [&s](const std::string& path) {
+    ImportOptions wanted = as_it_stands(s);
+    wanted.structure_only = true;
+    return named_nodes(import_model(path, wanted));
+  };
+  const NamedNodes before_nodes = nodes(c.against), after_nodes = nodes(s.path);
+  return slower_table(slower_nodes({before, before_nodes}, {after, after_nodes}, e.float_nodes, e.ledger), before, after);
+}
+
+std::optional<Table> why_slower(const Subject& s, Comparison& c) {
+  if (c.against.empty() || !c.bench.ratio.slower()) return std::nullopt;
+  const profile::ProfileOptions some{.iterations = 30, .warmup = 3, .max_seconds = 5};
+  const profile::Profile before = profile::profile(*c.before.plan, *c.before.execution, some, {});
+  const profile::Profile after = profile::profile(*c.after.plan, *c.after.execution, some, {});
+  return slower_than(s, c, before, after, explain(s));
+}
+
 Report full_report(const Subject& s, Comparison& c) {
   Report r = bare_report(s);
   const profile::Roof roof = known_roof(s.options);
@@ -223,6 +246,7 @@ Report full_report(const Subject& s, Comparison& c) {
   r.bench = c.bench;
   r.fused = fused_table(c.after.execution->steps());
   r.explained = complete(*r.after, s, c.after, true);
+  if (!c.against.empty()) r.slower = slower_than(s, c, *r.before, *r.after, r.explained);
   add_drawings(r, c.before.plan.get(), c.after.plan.get());
   return r;
 }

@@ -69,8 +69,15 @@ Explained explain(const Subject& s);
 struct Comparison {
   Prepared before, after;
   profile::BenchResult bench;
+  std::string against;  // path of the other model; empty: the subject's own, unfused
 };
 Comparison compare_speed(const Subject& s, const std::string& against, const profile::BenchOptions& options);
+
+/// The nodes that take longer than in the other model, by the profiles that are given of both.
+Table slower_than(const Subject& s, const Comparison& c, const profile::Profile& before, const profile::Profile& after,
+                  const Explained& e);
+/// Of a comparison with a model that the subject is slower than: profiles both to say which nodes make it so. Nothing otherwise.
+std::optional<Table> why_slower(const Subject& s, Comparison& c);
 
 /// Facts, both profiles, drawings, ledger and errors of a comparison.
 Report full_report(const Subject& s, Comparison& c);

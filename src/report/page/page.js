@@ -351,7 +351,7 @@ if (data.bench) {
 }
 
 // --- what was tried
-for (const id of ['errors', 'rewrites', 'fused', 'groups']) if (data[id]) put(id, tableElement(data[id])); else byId(id).hidden = true;
+for (const id of ['errors', 'slower', 'rewrites', 'fused', 'groups']) if (data[id]) put(id, tableElement(data[id])); else byId(id).hidden = true;
 if (data.forms && data.forms.rows.length) byId('forms').append(tableElement(data.forms)); else byId('forms').hidden = true;
 if (data.errors) byId('errors').querySelector('h2').append(`, ${sideTitle.after} against ${sideTitle.before}`);
 if (data.ledger) put('ledger', tableElement(data.ledger, {filter: 'Filter: rewrite, result, reason, node'}));

@@ -416,6 +416,39 @@ TEST(QuantizedMovement, a_split_stays_where_a_part_is_quantized_otherwise_or_rea
   EXPECT_EQ(verdict(read, quantized_movement, "first"), "extra_reader by other");
 }
 
+/// An image of 8 bits with a line of numbers around it, between Dequantize and Quantize.
+struct Padded : Builder {
+  ValueId d, pads;
+  explicit Padded(const std::string& mode, std::optional<double> by = {}, bool computed = false) {
+    const ValueId x = input("x", image, DType::u8), s = scalar(0.5), z = scalar(3, DType::u8);
+    d = node("d", "DequantizeLinear", {x, s, z}, image);
+    pads = ints({0, 0, 1, 1, 0, 0, 1, 1});
+    std::vector<ValueId> inputs{d, pads};
+    if (computed)
+      inputs.push_back(input("by", {}));
+    else if (by)
+      inputs.push_back(scalar(*by));
+    const SymShape larger{1, 4, 10, 10};
+    const ValueId p = node("pad", "Pad", inputs, larger, DType::f32, {{"mode", mode}});
+    output(node("q", "QuantizeLinear", {p, s, z}, larger, DType::u8));
+  }
+};
+
+TEST(QuantizedMovement, pads_integers_by_what_the_constant_is_quantised_to) {
+  for (const char* mode : {"constant", "edge", "reflect"})
+    for (const std::optional<double> by :
+         {std::optional<double>{}, std::optional(0.0), std::optional(2.6), std::optional(-1e30)}) {
+      Padded b(mode, by);
+      rewrite_and_compare(b.g, {"quantized_movement", "dead_code"});
+      EXPECT_EQ(count(b.g, "DequantizeLinear"), 0u) << mode;
+    }
+}
+
+TEST(QuantizedMovement, stays_apart_from_padding_by_a_computed_number) {
+  Padded b("constant", {}, true);
+  EXPECT_EQ(verdict(b, quantized_movement, "q"), "not_constant by pad");
+}
+
 TEST(QuantizedMovement, a_pair_that_cancels_disappears) {
   Builder b;
   const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(3, DType::u8);

@@ -1,7 +1,7 @@
 // Before   QuantizeLinear(op(DequantizeLinear(x))) with one scale and zero point; op moves elements or picks the largest
-//          (a view, Transpose, Slice, Split, Gather, Concat of inputs dequantized alike, MaxPool, nearest Resize) or is left out
-// After    op(x) on the integers
-// Unless   the two scales or zero points differ, or are computed apart
+//          (a view, Transpose, Slice, Split, Gather, Concat of inputs dequantized alike, MaxPool, nearest Resize, Pad) or is left out
+// After    op(x) on the integers; Pad by its constant as QuantizeLinear gives it
+// Unless   the two scales or zero points differ, or are computed apart; what Pad puts around is computed
 //          a result of op has another reader, or is a graph output
 #include <algorithm>
 
@@ -19,9 +19,23 @@ bool moves_elements(const Node& n, DType type) {
   if (n.op == "Resize")  // a crop may reach outside, where a number of the model's is
     return n.get_string("mode", "nearest") == "nearest" && bits(type) >= 8 &&
            n.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
+  if (n.op == "Pad") return n.in(1) != ValueId::none && bits(type) >= 8;
   if (n.op == "MaxPool") return type == DType::i8 || type == DType::u8;
   const ops::Elements elements = ops::facts(n).elements;
   return elements == ops::Elements::in_order || elements == ops::Elements::moved;
+}
+
+/// Whether n writes numbers that are not its input's.
+bool pads_by_constant(const Node& n) { return n.op == "Pad" && n.get_string("mode", "constant") == "constant"; }
+
+/// Pad's constant in the integers of what quantises its result; 0 stands for the zero point.
+ValueId padded_by(Graph& g, ValueId constant, const Node& quantize) {
+  if (constant == ValueId::none) return quantize.in(2);
+  Node made = quantize;
+  made.name = quantize.name + "_padding";
+  made.inputs[0] = constant;
+  made.outputs = {g.add_value(made.name, g.value(quantize.out()).type, g.value(constant).shape)};
+  return g.node(g.add_node(std::move(made))).out();
 }
 
 }  // namespace
@@ -63,6 +77,9 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
     nodes.push_back(d);
   }
   nodes.push_back(op);
+  const Node& moving = g.node(op);
+  if (pads_by_constant(moving) && moving.in(2) != ValueId::none && !g.value(moving.in(2)).is_constant())
+    return refuse(Reason::not_constant, op, "{} pads by a number that is computed", describe(g, op));
   // Each result is quantized as its input was.
   std::vector<NodeId> quantizers;
   std::vector<ValueId> outputs;
@@ -80,6 +97,10 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
                  Node made = graph.node(op);
                  made.inputs = inputs;
                  made.outputs = outputs;
+                 if (pads_by_constant(made)) {
+                   made.inputs.resize(std::max<size_t>(made.inputs.size(), 3), ValueId::none);
+                   made.inputs[2] = padded_by(graph, made.inputs[2], graph.node(quantizers[0]));
+                 }
                  for (NodeId q : quantizers) {
                    made.sources.insert(made.sources.end(), graph.node(q).sources.begin(), graph.node(q).sources.end());
                    graph.remove_node(q);

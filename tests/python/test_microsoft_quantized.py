@@ -36,8 +36,9 @@ def test_where_in_8_bits(tmp_path):
 
 @pytest.mark.parametrize("last", [0, 1])
 def test_convolution_in_8_bits_has_a_kernel_in_either_order_of_its_axes(tmp_path, command, last):
+    # ONNX Runtime's sums of two products saturate here on processors without VNNI, with weights beyond 64.
     x = RNG.integers(0, 255, (1, 9, 11, 8) if last else (1, 8, 9, 11)).astype(np.uint8)
-    inputs = {"x": x, **scalars(x_scale=0.05, x_zero=3), "w": RNG.integers(-90, 90, (5, 8, 3, 3)).astype(np.int8),
+    inputs = {"x": x, **scalars(x_scale=0.05, x_zero=3), "w": RNG.integers(-64, 65, (5, 8, 3, 3)).astype(np.int8),
               "w_scale": np.float32(0.05), "w_zero": np.int8(0), **scalars(y_scale=9.0, y_zero=3)}
     inputs = {n: np.asarray(v) for n, v in inputs.items()}
     attributes = {"pads": [1] * 4, "channels_last": last}

@@ -23,13 +23,13 @@ profile::Profile profile_of(double run_us, double step_us, double clock_us) {
 TEST(StepSum, is_told_beside_a_run_in_time_and_as_a_part_of_it) {
   const std::string note = step_table(profile_of(100, 45, 0.03)).note;
   EXPECT_THAT(note,
-              HasSubstr("2 steps take 90.0 µs, gaps between them 0.5 µs, together 9.5 µs (9.5%) less than one run: 100.0 µs"));
+              HasSubstr("2 steps take 90.0 µs, gaps between them 500 ns, together 9.50 µs (9.5%) less than one run: 100 µs"));
   EXPECT_THAT(note, Not(HasSubstr("clock")));
 }
 
 TEST(StepSum, of_steps_as_short_as_readings_of_the_clock_says_so) {
   const std::string note = step_table(profile_of(2, 1, 0.03)).note;
-  EXPECT_THAT(note, HasSubstr("together 0.5 µs (25.0%) more than one run: 2.0 µs"));
+  EXPECT_THAT(note, HasSubstr("together 500 ns (25.0%) more than one run: 2.00 µs"));
   EXPECT_THAT(note,
               HasSubstr("Steps are timed one by one; the 30 ns that reading the clock takes each time are not among theirs"));
 }

@@ -34,7 +34,9 @@ bool has_floats(const Graph& g, ValueId v) {
 
 /// Elements of a tensor of floats; 0 of others and where they are not known.
 int64_t floats_of(const Graph& g, ValueId v) {
-  return has_floats(g, v) && g.value(v).shape && is_static(*g.value(v).shape) ? elements(to_shape(*g.value(v).shape)) : 0;
+  if (!has_floats(g, v)) return 0;
+  const auto& shape = g.value(v).shape;
+  return shape && is_static(*shape) ? elements(to_shape(*shape)) : 0;
 }
 
 /// Bytes of the node's floats beyond one each.

@@ -46,3 +46,14 @@ class Draw:
 
 def text(kind, shape):
     return f"{kind} {'x'.join(map(str, shape))}"
+
+
+def drawn(kinds, count, seed):
+    """So many cases, one kind after the other. No two are alike."""
+    d, seen, turn = Draw(seed), set(), 0
+    while len(seen) < count:
+        c = kinds[turn % len(kinds)](d)
+        turn += 1
+        if c.name not in seen:
+            seen.add(c.name)
+            yield c

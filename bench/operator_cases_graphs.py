@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from operator_cases import TYPES, ints, parse, random, words
-from operator_cases_draw import Draw, text
+from operator_cases_draw import drawn, text
 
 
 class Graph:
@@ -393,10 +393,4 @@ def kinds():
 
 def graph_cases(count, seed):
     """So many cases, one kind after the other. No two are alike."""
-    d, seen, turn, each = Draw(seed), set(), 0, kinds()
-    while len(seen) < count:
-        c = each[turn % len(each)](d)
-        turn += 1
-        if c.name not in seen:
-            seen.add(c.name)
-            yield c
+    return drawn(kinds(), count, seed)

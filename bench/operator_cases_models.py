@@ -3,7 +3,7 @@ quantizers write, with few and many rows and random attributes. Sizes are those 
 
 import numpy as np
 from operator_cases import case, own, scalar, words
-from operator_cases_draw import SCALE, ZERO, Draw, text
+from operator_cases_draw import SCALE, ZERO, drawn, text
 from operator_cases_models_images import images, others
 from operator_cases_models_rare import rare
 
@@ -321,10 +321,4 @@ KINDS = (norms, attentions, products, activations, images, others, rare)
 
 def model_cases(count, seed):
     """So many cases, one kind after the other. No two are alike."""
-    d, seen, turn = Draw(seed), set(), 0
-    while len(seen) < count:
-        c = KINDS[turn % len(KINDS)](d)
-        turn += 1
-        if c.name not in seen:
-            seen.add(c.name)
-            yield c
+    return drawn(KINDS, count, seed)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 from operator_cases import case, floats, ints, scalar, words
-from operator_cases_draw import ANY, Draw, text
+from operator_cases_draw import ANY, drawn, text
 from operator_cases_odd_draw import REALS, WHOLE, dtype, shape
 from operator_cases_odd_more import images, microsoft, products, recurrent
 
@@ -240,10 +240,4 @@ KINDS = (
 
 def odd_cases(count, seed):
     """So many cases, one kind after the other. No two are alike."""
-    d, seen, turn = Draw(seed), set(), 0
-    while len(seen) < count:
-        c = KINDS[turn % len(KINDS)](d)
-        turn += 1
-        if c.name not in seen:
-            seen.add(c.name)
-            yield c
+    return drawn(KINDS, count, seed)

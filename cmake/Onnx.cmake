@@ -44,3 +44,6 @@ target_compile_definitions(onnx_sources ${kind} ONNX_ML=1 ONNX_NAMESPACE=onnx __
 # The wheel's folder goes last: ${onnx_generated} must win for the .pb.h files, and the headers are included as <onnx/…>.
 target_include_directories(onnx_sources SYSTEM ${kind} ${onnx_generated} ${ONNX_SOURCE_DIR}/..)
 target_link_libraries(onnx_sources ${kind} protobuf::libprotobuf)
+if(NOT prebuilt)
+  smelt_precompile(onnx_sources <onnx/onnx_pb.h>)
+endif()

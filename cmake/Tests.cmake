@@ -50,6 +50,17 @@ function(smelt_test name stage)
   target_link_options(test_${name} PRIVATE ${SMELT_TEST_LINKER})
   smelt_modules_for(${stage} modules)
   target_link_libraries(test_${name} PRIVATE test_support ${modules} GTest::gtest_main GTest::gmock)
+  # One set of parsed headers for all programs that are compiled alike: those with OpenMP's flag, which comes with the devices.
+  if(SMELT_PCH AND "smelt_device" IN_LIST modules)
+    get_property(first GLOBAL PROPERTY SMELT_TESTS_PCH)
+    if(first)
+      target_precompile_headers(test_${name} REUSE_FROM ${first})
+      target_compile_options(test_${name} PRIVATE -fpch-preprocess)
+    else()
+      smelt_precompile(test_${name} <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> ${CMAKE_SOURCE_DIR}/tests/ops/tactic_check.h)
+      set_property(GLOBAL PROPERTY SMELT_TESTS_PCH test_${name})
+    endif()
+  endif()
 endfunction()
 
 # What the compiler says of the GPU's kernels, thousands of them: kept beside ccache's objects, for every clone
@@ -131,6 +142,7 @@ function(smelt_tests)
   endforeach()
 
   target_compile_options(test_ops_scan PRIVATE -O1)   # thousands of cases, when asked for
+  set_target_properties(test_ops_scan PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 
   file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda/*forms.cpp)
   target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms}   # with ONNX's cases, and those of the operators' fuzzer
@@ -142,7 +154,7 @@ function(smelt_tests)
   smelt_replay_corpus(test_fuse)
   smelt_fakes(test_faults)
   if(SMELT_CUTLASS_INCLUDE AND EXISTS ${SMELT_CUDA_STANDARD_INCLUDE}/../crt/host_defines.h)   # without them its test says that it is skipped
-    set_source_files_properties(${tests}/ops/cuda/cute_layouts_test.cpp PROPERTIES COMPILE_OPTIONS
+    set_source_files_properties(${tests}/ops/cuda/cute_layouts_test.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
       "-isystem;${SMELT_CUTLASS_INCLUDE};-isystem;${SMELT_CUDA_STANDARD_INCLUDE};-isystem;${SMELT_CUDA_STANDARD_INCLUDE}/..")
   endif()
   if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)

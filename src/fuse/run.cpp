@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -7,6 +8,7 @@
 #include "fuse/match/compose.h"
 #include "fuse/match/estimate.h"
 #include "fuse/match/extents.h"
+#include "fuse/rewriter.h"
 #include "fuse/rewrites/canonicalise/folding.h"
 #include "fuse/rewrites/rewrites.h"
 
@@ -227,6 +229,19 @@ void check_names(std::span<const Rewrite> rewrites, const std::vector<std::strin
 }
 
 }  // namespace
+
+std::string text_of(const Options& o) {
+  // All members by name, so that one more does not compile. What verifies and what estimates changes no graph.
+  const auto& [left_out, verify_each, concat, int8_by_constants, taken_apart, blocks_in_parts, bare_f64_conv, causal_apart,
+               widened, rates] = o;
+  static_cast<void>(verify_each), static_cast<void>(rates);
+  const std::set<std::string> names(left_out.begin(), left_out.end());
+  std::string skipped;
+  for (const std::string& name : names) skipped += " -" + name;
+  return fmt::format("sources {}, {} {} {} {} {} {} {}{}", sources(), static_cast<int>(concat), int{int8_by_constants},
+                     int{taken_apart}, int{blocks_in_parts}, int{bare_f64_conv}, int{causal_apart}, static_cast<int>(widened),
+                     skipped);
+}
 
 Ledger run(Graph& g, const Options& options) {
   std::vector<Rewrite> list(pipeline().begin(), pipeline().end());

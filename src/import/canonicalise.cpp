@@ -1,4 +1,5 @@
 // One spelling for what a file may write in several ways: domains, names of nodes, and which inputs are constants.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,19 +15,20 @@ namespace {
 
 std::string plain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-/// One entry a domain; `what` is whose.
-template <class Proto> void plain_imports(Proto& proto, const std::string& what) {
-  google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> kept;
-  std::map<std::string, int64_t> versions;
-  for (auto& o : *proto.mutable_opset_import()) {
-    o.set_domain(plain(o.domain()));
+/// One entry a domain. `function`: whose; empty for the model.
+template <class Proto> void plain_imports(Proto& proto, const std::string& function) {
+  auto& imports = *proto.mutable_opset_import();
+  std::map<std::string_view, int64_t> versions;
+  for (int i = 0; i < imports.size(); ++i) {
+    auto& o = imports[i];
+    if (o.domain() == "ai.onnx") o.set_domain("");
     const auto [at, fresh] = versions.try_emplace(o.domain(), o.version());
-    if (fresh)
-      *kept.Add() = o;
-    else if (at->second != o.version())
-      fail("{} imports the operators of domain '{}' twice, of version {} and {}", what, o.domain(), at->second, o.version());
+    if (fresh) continue;
+    if (at->second != o.version())
+      fail("{} imports the operators of domain '{}' twice, of version {} and {}",
+           function.empty() ? "the model" : "function '" + function + "'", o.domain(), at->second, o.version());
+    imports.DeleteSubrange(i--, 1);
   }
-  proto.mutable_opset_import()->Swap(&kept);
 }
 
 /// Drops the functions that nothing calls, which need not be ones that smelt can run.
@@ -55,10 +57,9 @@ void drop_uncalled(onnx::ModelProto& proto) {
       left.erase(it);
     }
   }
-  google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
-  for (const auto& f : proto.functions())
-    if (called.contains(&f)) *kept.Add() = f;
-  proto.mutable_functions()->Swap(&kept);
+  auto& functions = *proto.mutable_functions();
+  functions.erase(std::remove_if(functions.begin(), functions.end(), [&](const auto& f) { return !called.contains(&f); }),
+                  functions.end());
 }
 
 /// The names that a node reads, its bodies' outer ones among them.
@@ -143,9 +144,11 @@ void forget_unknown_dimensions(Loaded& model) {
 
 void canonicalise_domains(Loaded& model) {
   drop_uncalled(model.proto);
-  plain_imports(model.proto, "the model");
-  for (auto& f : *model.proto.mutable_functions()) plain_imports(f, "function '" + f.name() + "'");
-  for_each_node(model.proto, [](onnx::NodeProto& n) { n.set_domain(plain(n.domain())); });
+  plain_imports(model.proto, "");
+  for (auto& f : *model.proto.mutable_functions()) plain_imports(f, f.name());
+  for_each_node(model.proto, [](onnx::NodeProto& n) {
+    if (n.domain() == "ai.onnx") n.set_domain("");
+  });
 }
 
 void canonicalise_graph(Loaded& model) {

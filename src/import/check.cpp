@@ -42,24 +42,22 @@ void check_versions(const onnx::ModelProto& model) {
   }
 }
 
-int nesting(const onnx::GraphProto& g) {
+int nesting(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
   int deepest = 0;
-  for (const auto& n : g.node()) {
+  for (const auto& n : nodes) {
     for (const auto& a : n.attribute()) {
-      if (a.has_g()) deepest = std::max(deepest, 1 + nesting(a.g()));
-      for (const auto& sub : a.graphs()) deepest = std::max(deepest, 1 + nesting(sub));
+      if (a.has_g()) deepest = std::max(deepest, 1 + nesting(a.g().node()));
+      for (const auto& sub : a.graphs()) deepest = std::max(deepest, 1 + nesting(sub.node()));
     }
   }
   return deepest;
 }
 
 void check_nesting(const onnx::ModelProto& proto) {
-  if (const int deep = nesting(proto.graph()); deep > deepest_nesting)
+  if (const int deep = nesting(proto.graph().node()); deep > deepest_nesting)
     fail_unsupported("subgraphs are nested {} deep, expected at most {}", deep, deepest_nesting);
   for (const auto& f : proto.functions()) {
-    onnx::GraphProto body;
-    *body.mutable_node() = f.node();
-    if (const int deep = nesting(body); deep > deepest_nesting)
+    if (const int deep = nesting(f.node()); deep > deepest_nesting)
       fail_unsupported("function '{}': subgraphs are nested {} deep, expected at most {}", f.name(), deep, deepest_nesting);
   }
 }

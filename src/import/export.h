@@ -18,7 +18,8 @@ inline constexpr const char* plan_version_key = "smelt.plan.version";
 inline constexpr const char* plan_version = "1";
 inline constexpr const char* plan_data_key = "smelt.plan.data";    // lines: the last bytes of a data file, a space, its name
 inline constexpr const char* plan_types_key = "smelt.plan.types";  // a hash of the graph, whose values have their types
-inline constexpr const char* data_seal = "smelt-data-";            // they begin so; 16 digits of a hash follow
+inline constexpr const char* plan_rewritten_key = "smelt.plan.rewritten";  // what the graph is at rest under; taken out of others
+inline constexpr const char* data_seal = "smelt-data-";                    // they begin so; 16 digits of a hash follow
 
 struct ExportOptions {
   /// Gives a fused node's definition in standard operators: a graph whose inputs are the node's present inputs, in order, and

@@ -189,11 +189,11 @@ class Inliner {
   Depth depth_;
 };
 
-using Functions = std::map<std::string, onnx::FunctionProto>;
+using Functions = std::map<std::string, const onnx::FunctionProto*>;
 
 const onnx::FunctionProto* called(const Functions& functions, const onnx::NodeProto& call) {
   const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
-  return it == functions.end() ? nullptr : &it->second;
+  return it == functions.end() ? nullptr : it->second;
 }
 
 /// How many nodes calls become once they are inlined, found by looking at each function once: forty that call the next one twice
@@ -244,14 +244,14 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
     // The checker has made sure that a domain which both import means the same in both.
     for (const auto& o : f.opset_import())
       if (imports.insert({o.domain(), o.version()}).second) *proto.add_opset_import() = o;
-    functions[key(f.domain(), f.name(), f.overload())] = f;
+    functions[key(f.domain(), f.name(), f.overload())] = &f;
   }
   // Inference visits a kept function at every call, so a function that calls others could take exponential time.
   const auto is_kept = [&](const onnx::FunctionProto& f, const onnx::NodeProto& call) {
     return std::ranges::none_of(f.node(), [&](const auto& n) { return called(functions, n); }) && keep(call);
   };
   if (InlinedSize(functions, is_kept, max_nodes).of(proto.graph().node()) > max_nodes) fail_too_many(max_nodes);
-  std::set<std::string> kept;
+  std::set<const onnx::FunctionProto*> kept;
 
   Names names(proto);
   Inliner inliner(
@@ -259,7 +259,7 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
         const onnx::FunctionProto* function = called(functions, call);
         if (!function) return {};
         if (is_kept(*function, call)) {
-          kept.insert(key(call.domain(), call.op_type(), call.overload()));
+          kept.insert(function);
           return {};
         }
         Nodes body = Expansion(call, *function, names).run();
@@ -296,8 +296,9 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
       },
       max_nodes, Inliner::Depth::all);
   inliner.graph(*proto.mutable_graph());
-  proto.clear_functions();
-  for (const auto& k : kept) *proto.add_functions() = functions[k];
+  auto& all = *proto.mutable_functions();
+  const auto is_gone = [&](const auto& f) { return !kept.contains(&f); };
+  all.erase(std::remove_if(all.begin(), all.end(), is_gone), all.end());
 }
 
 bool expand_functions(Loaded& model, const ImportOptions& options) {

@@ -133,6 +133,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   }
   if (const auto sealed = info.metadata.find(plan_data_key); sealed != info.metadata.end()) external.check_seals(sealed->second);
   external.check_unchanged();
+  if (!typed || !as_bodies.empty()) info.metadata.erase(plan_rewritten_key);
   info.metadata.erase(sequences_key);
   if (!model.sequences.empty()) info.metadata[sequences_key] = print(model.sequences);
   g.model = std::move(info);

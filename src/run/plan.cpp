@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "fuse/precision.h"
+#include "fuse/rewriter.h"
+#include "import/export.h"
 #include "import/import.h"
 #include "import/weight_forms.h"
 #include "ops/core/expand.h"
@@ -114,6 +116,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
                 "--embed-kernels.",
                 ExitCode::usage);
   std::vector<WeightForm> forms = take_weight_forms(graph.model);
+  const auto rewritten = graph.model.metadata.extract(plan_rewritten_key);
   const bool has_kernels = !embedded.arch.empty();
   const Platform platform =
       platform_for(options, {.tf32 = tf32, .constant_bytes = bytes_of_constants(graph)}, std::move(embedded), std::move(carried));
@@ -127,7 +130,12 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);
-  if (options.optimize) fuse::run(graph, fusing);
+  // The same rewrites came to rest on the graph, and would find nothing.
+  const bool at_rest = done.converted == 0 && rewritten && rewritten.mapped() == fuse::text_of(fusing);
+  if (at_rest && options.optimize)
+    info("{}: the graph is at rest: it was rewritten by {}", graph.name, rewritten.mapped());
+  else if (options.optimize)
+    fuse::run(graph, fusing);
   if (const auto shapes = plan::fixed_shapes(graph); shapes && plan::inlines_decided(options)) {
     if (const auto decided = plan::DecidedGraphs().find(graph, *shapes)) {
       graph = clone(*decided->graph);

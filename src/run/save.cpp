@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "fuse/rewriter.h"
 #include "import/export.h"
 #include "import/import.h"
 #include "ops/core/expand.h"
@@ -77,6 +78,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   out.metadata["smelt.plan.device"] = plan.device();
   const auto* made = dynamic_cast<const run::PlanImpl*>(&plan);
   const bool on_host = made && made->backend().is_host();
+  if (made && plan.options().optimize) out.metadata[plan_rewritten_key] = fuse::text_of(plan::fuse_options(plan.options()));
   if (on_host || (made && fixed_shapes(plan))) {
     plan::CarriedChoices carried = made->planner().choices();
     carried.device = plan.device();

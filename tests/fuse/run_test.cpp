@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "fuse/rewriter.h"
 #include "fuse/rewrites/rewrites.h"
 #include "smelt/error.h"
 
@@ -182,6 +185,19 @@ TEST(Pipeline, names_each_rewrite_once) {
   for (const Rewrite& r : pipeline()) names.push_back(r.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(TextOf, is_of_what_changes_a_graph) {
+  const std::string text = text_of({});
+  EXPECT_THAT(text, testing::MatchesRegex("sources [0-9a-f]{16}, .*"));
+  EXPECT_EQ(text_of({.verify_each = false, .rates = {1e9, 5}}), text);
+  std::set<std::string> texts{text};
+  const Options others[] = {
+      {.skip = {"conv_epilogue"}}, {.concat = ConcatForm::segments}, {.int8_by_constants = true},
+      {.taken_apart = true},       {.blocks_in_parts = true},        {.bare_f64_conv = true},
+      {.causal_apart = true},      {.widened = WidenedFloats::f16},  {.widened = WidenedFloats::f16_and_bf16}};
+  for (const Options& o : others) EXPECT_TRUE(texts.insert(text_of(o)).second) << text_of(o);
+  EXPECT_EQ(text_of({.skip = {"conv_epilogue", "attention"}}), text_of({.skip = {"attention", "conv_epilogue", "attention"}}));
 }
 
 TEST(Reason, has_a_name) {

@@ -99,23 +99,56 @@ def test_a_plan_is_profiled_as_it_runs(command, model, tmp_path):
     assert found == carried
 
 
-def with_device(plan, device):
-    model = onnx.load(plan)
-    for p in model.metadata_props:
-        if p.key == "smelt.plan.device":
-            p.value = device
+def with_metadata(plan, key, change):
+    """Rewrites an entry of the plan's metadata; the graph stays as it is."""
+    model = onnx.load(plan, load_external_data=False)
+    entry, = (p for p in model.metadata_props if p.key == key)
+    entry.value = change(entry.value)
     onnx.save(model, plan)
 
 
 def test_a_plan_of_another_machine_says_what_it_measures_again(command, model, tmp_path):
     plan = plan_of(command, model, "x:1x8x32x32", "--cache-dir", tmp_path / "first")
-    with_device(plan, "another CPU (6.1.1), avx2, 2 threads")
+    with_metadata(plan, "smelt.plan.device", lambda _: "another CPU (6.1.1), avx2, 2 threads")
     measured, said = measured_by(command, plan, "--tuning-level", 1, "--cache-dir", tmp_path / "second")
     assert measured > 0
     assert "were chosen on another CPU (6.1.1), avx2, 2 threads" in said and "measured again" in said
     measured, said = measured_by(command, plan, "--tuning-level", 0, "--cache-dir", tmp_path / "third")
     assert measured == 0
     assert "measured again" not in said
+
+
+@pytest.fixture
+def at_rest(command):
+    """Whether a plan is opened without a look at what could be rewritten."""
+    def is_at_rest(plan, *options):
+        done = command("run", plan, "--tuning-level", 0, "--threads", 2, *options, env={**os.environ, "SMELT_LOG": "info"})
+        return "the graph is at rest" in done.stderr
+    return is_at_rest
+
+
+def test_a_plans_graph_is_rewritten_again_only_where_that_could_find_something(command, model, at_rest, tmp_path):
+    plan = plan_of(command, model, "x:1x8x32x32")
+    assert at_rest(plan)
+    assert not at_rest(plan, "--skip", "conv_epilogue")
+    again = tmp_path / "again.onnx"
+    command("optimize", plan_of(command, model, "x:1x8x32x32"), "-o", again, "--copy-weights", "--skip", "conv_epilogue")
+    assert not at_rest(again) and at_rest(again, "--skip", "conv_epilogue")
+
+
+@pytest.mark.parametrize("changed", ["the graph", "the sources", "not at all"])
+def test_a_plan_of_another_graph_or_build_is_rewritten_again(command, model, at_rest, changed):
+    """Builds of one version differ in their sources."""
+    plan = plan_of(command, model, "x:1x8x32x32")
+    if changed == "the graph":
+        graph = onnx.load(plan, load_external_data=False)
+        graph.graph.node[0].doc_string = "by another tool"
+        onnx.save(graph, plan)
+    else:
+        digits = r"(?<=^sources )[0-9a-f]{16}(?=, )"
+        with_metadata(plan, "smelt.plan.rewritten",
+                      lambda text: re.sub(digits, "0" * 16 if changed == "the sources" else r"\g<0>", text))
+    assert at_rest(plan) == (changed == "not at all")
 
 
 def test_a_damaged_list_of_choices_is_left_out(command, model, tmp_path):

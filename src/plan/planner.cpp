@@ -55,29 +55,27 @@ void Planner::choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* acce
   assign_layouts(s, tuner, layouts_.plain(), accepted);
 }
 
-PlannedSegment Planner::plan(const Environment& known, Measure measure, std::span<const CacheForm> caches,
-                             const Segment* before) const {
+PlannedSegment Planner::plan(const Environment& known, Measure measure, std::span<const CacheForm> caches, const Segment* before,
+                             GrownShapes* grown) const {
   const bool remembers = context_->target.is_host && !accepted_.empty();
-  if (!context_->target.is_host || !context_->remembers) return plan(known, measure, caches, before, nullptr);
+  if (!context_->target.is_host || !context_->remembers) return plan(known, measure, caches, before, grown, nullptr);
   try {
-    return plan(known, measure, caches, before, &accepted_);
+    return plan(known, measure, caches, before, grown, &accepted_);
   } catch (const Error& e) {
     // What other extents accepted, these may not.
     if (!remembers || e.code() != ExitCode::unsupported) throw;
-    return plan(known, measure, caches, before, nullptr);
+    return plan(known, measure, caches, before, grown, nullptr);
   }
 }
 
 PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const CacheForm> caches, const Segment* before,
-                             AcceptedLayouts* accepted) const {
+                             GrownShapes* grown, AcceptedLayouts* accepted) const {
   const tune::Tuner& tuner = context_->tuner;
   const Target& target = context_->target;
   const bool optimize = context_->options.optimize;
   const ops::Threads threads(context_->team);
   StageClock clock(*context_->stages);
-  PlannedSegment planned;
-  Segment& s = planned.segment;
-  s = plan_segment(graph_, order_, env, !target.is_host);
+  Segment s = plan_segment(graph_, order_, env, !target.is_host);
   const bool may_measure = measure != Measure::no;
   first_layers_.split_refused(s, *context_);
   if (optimize) choose_layouts(s, may_measure, accepted, clock);
@@ -98,12 +96,25 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
-  assign_buffers(s, optimize);
-  if (!target.is_host) copy_parts_by_kernels(s, tuner);
+  clock.end("planning");
+  const bool may_grow = grown && target.is_host && !may_measure && caches.empty() && grown->wants(s, env);
+  if (may_grow) grown->keep(s, env);
+  PlannedSegment planned = placed(std::move(s), env, measure, before);
+  if (env.left > 0) planned.after = std::make_shared<const Environment>(std::move(env));
+  return planned;
+}
+
+PlannedSegment Planner::placed(Segment made, const Environment& env, Measure measure, const Segment* before) const {
+  const Target& target = context_->target;
+  StageClock clock(*context_->stages);
+  PlannedSegment planned;
+  Segment& s = planned.segment = std::move(made);
+  assign_buffers(s, context_->options.optimize);
+  if (!target.is_host) copy_parts_by_kernels(s, context_->tuner);
   if (!target.is_host) find_alignments(s, target.block_alignment, target.caller_alignment);
   clock.end("planning");
   choose_kernels(s, *context_, buckets_, similar_, ReusableKernels(before), measure);
-  if (may_measure) note_chosen(s);
+  if (measure != Measure::no) note_chosen(s);
   clock.restart();
   if (std::ranges::any_of(s.steps, [](const Step& step) { return !step.finalists.empty(); }))
     planned.unplaced = std::make_shared<Segment>(s);
@@ -118,7 +129,6 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   for (ValueId v : graph_.outputs()) {
     if (env[v].value.valid() && !graph_.value(v).is_constant()) planned.known_outputs.emplace(v, env[v].value);
   }
-  if (env.left > 0) planned.after = std::make_shared<const Environment>(std::move(env));
   clock.end("planning");
   return planned;
 }
@@ -150,13 +160,22 @@ void Planner::settle(PlannedSegment& planned, const ModelChoices& chosen,
 }
 
 PlannedSegment Planner::first(std::span<const Shape> inputs, Measure measure, std::span<const CacheForm> caches,
-                              const Segment* before) const {
+                              const Segment* before, GrownShapes* grown) const {
+  if (grown && caches.empty() && measure == Measure::no && context_->remembers) {
+    try {
+      const ops::Threads threads(context_->team);
+      if (const Segment* s = grown->grow(graph_, order_, inputs)) return placed(*s, grown->environment(), measure, before);
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::stopped) throw;
+      grown->forget();  // what is wrong is said below
+    }
+  }
   Environment env(graph_, order_);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = graph_.inputs()[i];
     env.set(v, graph_.value(v).type, inputs[i]);
   }
-  PlannedSegment planned = plan(env, measure, caches, before);
+  PlannedSegment planned = plan(env, measure, caches, before, grown);
   if (!caches.empty() && (planned.after || !planned.data_dependent.empty()))
     fail_usage("sizes in '{}' depend on data: it takes no caches", graph_.name);
   return planned;

@@ -22,6 +22,7 @@
 #include "plan/first_layers.h"
 #include "plan/fused_choices.h"
 #include "plan/gated_products.h"
+#include "plan/grown_shapes.h"
 #include "plan/joined_products.h"
 #include "plan/joined_rotary.h"
 #include "plan/layout_regions.h"
@@ -63,22 +64,28 @@ class Planner {
 
   /// The first segment for inputs of these shapes. `measure`: kernels and layouts may be measured for them; otherwise choices for
   /// the nearest shapes that were planned before serve, and estimates. `before`: the first segment for other shapes that the same Execution has, if
-  /// any, whose kernels serve again. Throws Error: naming the node that no kernel runs; usage for caches where the segment is not
+  /// any, whose kernels serve again. `grown`: where given, what is kept of the shapes planned last serves these, and what serves the next is
+  /// kept there, on the processor and where nothing may be measured. Throws Error: naming the node that no kernel runs; usage for caches where the segment is not
   /// the only one.
   PlannedSegment first(std::span<const Shape> inputs, Measure measure = Measure::yes, std::span<const CacheForm> caches = {},
-                       const Segment* before = nullptr) const;
+                       const Segment* before = nullptr, GrownShapes* grown = nullptr) const;
   /// Gives the steps their finalists, those that `chosen` lacks the one that they have, and plans the memory for them. `said`: by
   /// problem and finalist, what is to be said of it where it was not chosen.
   void settle(PlannedSegment& planned, const ModelChoices& chosen,
               const std::map<std::string, std::vector<std::string>>& said) const;
   /// The next segment for what `env` knows.
-  PlannedSegment next(const Environment& env, Measure measure = Measure::yes) const { return plan(env, measure, {}, nullptr); }
+  PlannedSegment next(const Environment& env, Measure measure = Measure::yes) const {
+    return plan(env, measure, {}, nullptr, nullptr);
+  }
 
  private:
-  PlannedSegment plan(const Environment& known, Measure measure, std::span<const CacheForm> caches, const Segment* before) const;
+  PlannedSegment plan(const Environment& known, Measure measure, std::span<const CacheForm> caches, const Segment* before,
+                      GrownShapes* grown) const;
   /// `accepted`: what assign_layouts remembers; null: nothing.
   PlannedSegment plan(Environment env, Measure measure, std::span<const CacheForm> caches, const Segment* before,
-                      AcceptedLayouts* accepted) const;
+                      GrownShapes* grown, AcceptedLayouts* accepted) const;
+  /// Gives a segment, whose steps and layouts are decided, its buffers, kernels and memory.
+  PlannedSegment placed(Segment s, const Environment& env, Measure measure, const Segment* before) const;
   /// assign_layouts; on the processor images stay plain where they are measured to be faster so.
   void choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const;
 

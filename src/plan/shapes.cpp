@@ -44,12 +44,8 @@ class SegmentBuilder {
 
   void plan(NodeId n) {
     const Node& node = g_.node(n);
-    std::vector<ops::TensorDesc> in(node.inputs.size()), out(node.outputs.size());
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (node.inputs[i] == ValueId::none) continue;
-      const auto& e = env_[node.inputs[i]];
-      in[i] = {e.type, e.shape, true, e.value.valid() ? &e.value : nullptr};
-    }
+    const std::vector<ops::TensorDesc> in = described_inputs(env_, node);
+    std::vector<ops::TensorDesc> out(node.outputs.size());
     const bool control = is_control_flow(node);
     if (!control)
       ops::infer(node, in, out);
@@ -57,7 +53,7 @@ class SegmentBuilder {
       infer_if(node, in, out);
     check_assumed(n, out);
     done(n);
-    if (evaluate_now(node, in, out)) return;
+    if (evaluate_now(node, in, out, env_)) return;
 
     // Strings have no memory of a plan's; where nothing will run, their shapes are all that is asked for.
     const auto is_known = [&](const ops::TensorDesc& d) {
@@ -195,31 +191,6 @@ class SegmentBuilder {
     --env_.left;
   }
 
-  /// Evaluates the node if all it reads is known and what it makes is small. Shape and Size need shapes only.
-  bool evaluate_now(const Node& node, std::span<const ops::TensorDesc> in, std::span<const ops::TensorDesc> out) {
-    const bool shape_only = ops::facts(node).elements == ops::Elements::extents;
-    const ops::OpDef* def = ops::find(node.op, node.domain);
-    if (is_control_flow(node) || !def || !def->deterministic) return false;
-    for (const auto& d : in) {
-      if (d.present() && !d.value && !shape_only) return false;
-    }
-    for (const auto& d : out) {
-      if (d.present() && (!d.shape_known || elements(d.shape) > max_host_elements)) return false;
-    }
-    std::vector<Tensor> args(in.size());
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!in[i].present()) continue;
-      args[i] = in[i].value ? *in[i].value : Tensor::borrow(in[i].type, in[i].shape, nullptr);
-    }
-    std::vector<Tensor> results = ops::evaluate(node, args);
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (node.outputs[i] == ValueId::none) continue;
-      env_.set(node.outputs[i], results[i].type(), results[i].shape());
-      env_[node.outputs[i]].value = results[i];
-    }
-    return true;
-  }
-
   /// The tensor of a value that a step reads.
   TensorIndex read(ValueId v) {
     TensorIndex& t = tensors_[static_cast<size_t>(index(v))];
@@ -288,6 +259,40 @@ Environment::Environment(const Graph& g, std::span<const NodeId> order)
     const Value& v = g.value(ValueId{static_cast<int32_t>(i)});
     if (v.is_constant()) values[i] = {true, v.constant.type(), v.constant.shape(), v.constant};
   }
+}
+
+std::vector<ops::TensorDesc> described_inputs(const Environment& env, const Node& node) {
+  std::vector<ops::TensorDesc> in(node.inputs.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (node.inputs[i] == ValueId::none) continue;
+    const auto& e = env[node.inputs[i]];
+    in[i] = {e.type, e.shape, true, e.value.valid() ? &e.value : nullptr};
+  }
+  return in;
+}
+
+bool evaluate_now(const Node& node, std::span<const ops::TensorDesc> in, std::span<const ops::TensorDesc> out, Environment& env) {
+  const bool shape_only = ops::facts(node).elements == ops::Elements::extents;
+  const ops::OpDef* def = ops::find(node.op, node.domain);
+  if (is_control_flow(node) || !def || !def->deterministic) return false;
+  for (const auto& d : in) {
+    if (d.present() && !d.value && !shape_only) return false;
+  }
+  for (const auto& d : out) {
+    if (d.present() && (!d.shape_known || elements(d.shape) > max_host_elements)) return false;
+  }
+  std::vector<Tensor> args(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].present()) continue;
+    args[i] = in[i].value ? *in[i].value : Tensor::borrow(in[i].type, in[i].shape, nullptr);
+  }
+  std::vector<Tensor> results = ops::evaluate(node, args);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (node.outputs[i] == ValueId::none) continue;
+    env.set(node.outputs[i], results[i].type(), results[i].shape());
+    env[node.outputs[i]].value = results[i];
+  }
+  return true;
 }
 
 std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in) {

@@ -36,6 +36,11 @@ struct Environment {
 /// nothing can be planned although nodes are left. `runs` false: only the shapes are asked for, and may be of any size.
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device, bool runs = true);
 
+/// What is known of a node's inputs; `env` outlives it.
+std::vector<ops::TensorDesc> described_inputs(const Environment& env, const Node& node);
+/// Evaluates the node if all it reads is known and what it makes is small, and enters its outputs. Shape and Size need shapes only.
+bool evaluate_now(const Node& node, std::span<const ops::TensorDesc> in, std::span<const ops::TensorDesc> out, Environment& env);
+
 /// What a body gives for inputs like these; nothing where only a run knows its shapes. Throws Error where they do not fit.
 std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in);
 

@@ -14,16 +14,21 @@
 #include "run/feeds.h"
 
 namespace smelt::run {
-ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
-    : plan_(std::move(plan)), backend_(plan_->backend()), stream_(backend_.stream()), last_event_(backend_.event()) {
+ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan, size_t shapes)
+    : plan_(std::move(plan)),
+      backend_(plan_->backend()),
+      stream_(backend_.stream()),
+      most_shapes_(shapes * static_cast<size_t>(std::max(plan_->options().kept_shapes, 1))),
+      last_event_(backend_.event()) {
   values_.resize(plan_->graph().value_count());
   for (size_t i = 0; i < values_.size(); ++i) values_[i] = plan_->graph().value(ValueId{static_cast<int32_t>(i)}).constant;
   given_.resize(plan_->outputs().size());
   outputs_.resize(given_.size());
   own_inputs_.resize(plan_->inputs().size());
   pinned_inputs_.resize(plan_->inputs().size());
-  for (PlanImpl::Prepared& p : plan_->take_prepared())
-    bound_.emplace_back(Binding{std::move(p.shapes), {}}, std::make_unique<SegmentState>(std::move(*p.segment)));
+  std::vector<PlanImpl::Prepared> prepared = plan_->take_prepared();
+  for (auto p = prepared.rbegin(); p != prepared.rend(); ++p)
+    bound_.add({std::move(p->shapes), {}}, std::make_unique<SegmentState>(std::move(*p->segment)));
 }
 
 ExecutionImpl::~ExecutionImpl() {
@@ -36,44 +41,32 @@ ExecutionImpl::~ExecutionImpl() {
 
 bool ExecutionImpl::were_bound_last(std::span<const Tensor> inputs) const {
   if (bound_.empty()) return false;
-  const Binding& last = bound_.front().first;
+  const Binding& last = bound_.last();
   return last.caches.empty() && std::ranges::equal(last.shapes, inputs, {}, {}, &Tensor::shape) &&
          std::ranges::equal(plan_->inputs(), inputs, {}, &TensorInfo::type, &Tensor::type);
 }
 
 SegmentState& ExecutionImpl::first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches) {
-  if (caches.empty() && were_bound_last(inputs)) return *bound_.front().second;
+  if (caches.empty() && were_bound_last(inputs)) return bound_.state();
   check_inputs(plan_->inputs(), inputs);
   Binding binding{{}, forms(caches)};
   for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
-  for (auto i = bound_.begin(); i != bound_.end(); ++i) {
-    if (i->first != binding) continue;
-    bound_.splice(bound_.begin(), bound_, i);
-    return *bound_.front().second;
-  }
-  const plan::Segment* before = bound_.empty() ? nullptr : &bound_.front().second->segment;
+  if (bound_.find(binding)) return bound_.state();
+  const plan::Segment* before = bound_.empty() ? nullptr : &bound_.state().segment;
   const auto begin = std::chrono::steady_clock::now();
   auto state = std::make_unique<SegmentState>(
-      plan_->planner().first(binding.shapes, plan_->measures_new_shapes(), binding.caches, before));
+      plan_->planner().first(binding.shapes, plan_->measures_new_shapes(), binding.caches, before, &grown_));
   state->planned_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  bound_.emplace_front(std::move(binding), std::move(state));
+  bound_.add(std::move(binding), std::move(state));
   keep_bounds();
-  return *bound_.front().second;
+  return bound_.state();
 }
 
 void ExecutionImpl::keep_bounds() {
-  const auto most = static_cast<size_t>(std::max(plan_->options().kept_shapes, 1));
-  const int64_t most_bytes = plan_->options().kept_bytes;
-  int64_t held = 0;
-  size_t count = 0;
-  auto at = bound_.begin();
-  for (; at != bound_.end(); ++at, ++count) {
-    held += at->second->held_bytes();
-    if (count > 0 && (count >= most || (most_bytes > 0 && held > most_bytes))) break;
-  }
-  if (at == bound_.end()) return;
+  const size_t beyond = bound_.beyond(most_shapes_, plan_->options().kept_bytes);
+  if (beyond == 0) return;
   wait_for_enqueued();
-  bound_.erase(at, bound_.end());
+  bound_.drop(beyond);
 }
 
 ExecutionImpl::DecidedFor ExecutionImpl::deciding(std::span<const Tensor> inputs, bool with_values) const {

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "run/bound_caches.h"
+#include "run/bound_shapes.h"
 #include "run/late_kernels.h"
 #include "run/plan.h"
 #include "run/segment_state.h"
@@ -29,7 +30,8 @@ class InnerTimes;
 
 class ExecutionImpl final : public Execution {
  public:
-  explicit ExecutionImpl(std::shared_ptr<const PlanImpl> plan);
+  /// `shapes`: how many times as many shapes as the options say it keeps.
+  explicit ExecutionImpl(std::shared_ptr<const PlanImpl> plan, size_t shapes = 1);
   ~ExecutionImpl() override;
 
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) override;
@@ -100,13 +102,6 @@ class ExecutionImpl final : public Execution {
     Tensor as_booleans;                 // `from` with its other bytes as 1, where it has some
     std::optional<bool> through_own{};  // whether it goes through pinned_inputs_; not asked before the first run
   };
-  /// What a first segment is planned for.
-  struct Binding {
-    std::vector<Shape> shapes;
-    std::vector<plan::CacheForm> caches;
-    bool operator==(const Binding&) const = default;
-  };
-
   /// What decided an If: none of the shapes where they cannot, none of the values where they were not looked at.
   struct DecidedFor {
     std::vector<Shape> shapes;
@@ -208,7 +203,9 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<const PlanImpl> plan_;
   Backend& backend_;
   std::shared_ptr<void> stream_;
-  std::list<std::pair<Binding, std::unique_ptr<SegmentState>>> bound_;  // most recently bound first, within the options' bounds
+  BoundShapes bound_;        // within the options' bounds
+  plan::GrownShapes grown_;  // of the shapes planned last
+  size_t most_shapes_;       // that bound_ holds
   std::vector<BoundCache> caches_;
   std::set<ValueId> own_results_;        // that late kernels made in memory which nothing else holds
   std::vector<SegmentState*> segments_;  // of the last run, in order
@@ -250,6 +247,9 @@ inline bool overlaps(const Tensor& a, const Tensor& b) {
   const auto* y = static_cast<const char*>(b.raw());
   return x < y + b.nbytes() && y < x + a.nbytes();
 }
+
+/// Of a body: a loop that grows meets others in each turn, and all of them again in its next run. `kept_bytes` bounds them, too.
+inline constexpr size_t shapes_of_a_body = 16;
 
 /// Sets of inputs of which an Execution remembers which branches they decide; the least recently bound goes first.
 inline constexpr size_t max_decided_shapes = 1024;

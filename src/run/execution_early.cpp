@@ -87,11 +87,10 @@ std::vector<PlanImpl::Prepared> ExecutionImpl::take_prepared() {
   first_ = nullptr, recording_ = nullptr;
   segments_.clear();
   std::vector<PlanImpl::Prepared> all;
-  for (auto& [binding, state] : bound_)
+  for (auto& [binding, state] : bound_.take())
     if (binding.caches.empty())
       all.push_back(
           {binding.shapes, std::make_unique<plan::PlannedSegment>(std::move(static_cast<plan::PlannedSegment&>(*state)))});
-  bound_.clear();
   return all;
 }
 

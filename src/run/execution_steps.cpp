@@ -111,7 +111,7 @@ Tensor ExecutionImpl::on_host(const Tensor& t) {
 
 ExecutionImpl& ExecutionImpl::body(const Graph& g, std::span<const Tensor> inputs) {
   auto& execution = bodies_[&g];
-  if (!execution) execution = std::make_unique<ExecutionImpl>(plan_->body(g));
+  if (!execution) execution = std::make_unique<ExecutionImpl>(plan_->body(g), shapes_of_a_body);
   if (execution->were_bound_last(inputs)) return *execution;
   const auto& declared = execution->plan_->inputs();
   const bool comparable = declared.size() == inputs.size() && std::ranges::all_of(inputs, &Tensor::valid);
@@ -120,7 +120,7 @@ ExecutionImpl& ExecutionImpl::body(const Graph& g, std::span<const Tensor> input
   auto& of_any_shape = bodies_of_any_shape_[&g];
   if (!of_any_shape) {
     info("{}: {}; the body runs as if it did not say so", g.name, *found);
-    of_any_shape = std::make_unique<ExecutionImpl>(plan_->body_of_any_shape(g));
+    of_any_shape = std::make_unique<ExecutionImpl>(plan_->body_of_any_shape(g), shapes_of_a_body);
   }
   return *of_any_shape;
 }

@@ -69,11 +69,13 @@ void expect_same_segment(const Segment& a, const Segment& b) {
 /// Each shape, after those before it.
 void expect_same_plans(Graph g, const std::vector<std::vector<Shape>>& inputs) {
   fuse::run(g, fuse_options(estimated()));
-  const Planner remembering = planner(g, true), asking = planner(g, false);
+  const Planner remembering = planner(g, true), asking = planner(g, false), growing = planner(g, true);
+  GrownShapes grown;
   for (const std::vector<Shape>& shapes : inputs) {
     SCOPED_TRACE(to_string(shapes.front()));
     const PlannedSegment a = remembering.first(shapes, Measure::no), b = asking.first(shapes, Measure::no);
     expect_same_segment(a.segment, b.segment);
+    expect_same_segment(growing.first(shapes, Measure::no, {}, nullptr, &grown).segment, b.segment);
   }
 }
 
@@ -127,12 +129,14 @@ TEST(Reuse, changes_no_plan_of_joined_products) {
 
 TEST(Reuse, changes_no_plan_of_attention_over_a_cache_that_grows) {
   std::vector<std::vector<Shape>> inputs;
-  for (int64_t past : {4, 0, 1, 16, 33}) inputs.push_back({{2, 1, 16}, {2, 2, past, 8}, {2, 2, past, 8}});
+  for (int64_t past : {4, 0, 1, 16, 33, 34, 35, 200, 36, 2, 3, 1})
+    inputs.push_back({{2, 1, 16}, {2, 2, past, 8}, {2, 2, past, 8}});
   expect_same_plans(decoding_block(2, DType::f32), inputs);
 }
 
 TEST(Reuse, changes_no_plan_where_shapes_are_computed) {
-  expect_same_plans(symbolic_graph(), {{{2, 3, 4}}, {{1, 1, 4}}, {{5, 0, 4}}, {{7, 30, 4}}});
+  expect_same_plans(symbolic_graph(),
+                    {{{2, 3, 4}}, {{1, 1, 4}}, {{5, 0, 4}}, {{7, 30, 4}}, {{8, 30, 4}}, {{8, 31, 4}}, {{2, 2, 4}}});
 }
 
 /// Of examples/models, and of bench/packages.py where its models are at hand.

@@ -34,7 +34,7 @@ bool GrownShapes::wants(const Segment& s, const Environment& env) const {
 
 void GrownShapes::keep(Segment s, Environment env) {
   kept_ = {std::move(s), std::move(env)};
-  changed_.assign(kept_->env.values.size(), 0);
+  changed_.assign(kept().env.values.size(), 0);
   shapes_before_.resize(changed_.size());
 }
 
@@ -48,7 +48,7 @@ const Segment* GrownShapes::grow(const Graph& g, std::span<const NodeId> order, 
   }
   if (grows) {
     in_vain_ = 0;
-    return &kept_->segment;
+    return &kept().segment;
   }
   ++in_vain_;
   forget();
@@ -58,7 +58,7 @@ const Segment* GrownShapes::grow(const Graph& g, std::span<const NodeId> order, 
 bool GrownShapes::set_inputs(const Graph& g, std::span<const Shape> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = g.inputs()[i];
-    Environment::Entry& entry = kept_->env[v];
+    Environment::Entry& entry = kept().env[v];
     if (entry.shape == inputs[i]) continue;
     const Environment::Entry was = std::exchange(entry, {true, entry.type, inputs[i], {}});
     if (!change(v, was)) return false;
@@ -68,7 +68,7 @@ bool GrownShapes::set_inputs(const Graph& g, std::span<const Shape> inputs) {
 
 /// Notes that a value is another; false where the segment may be another then.
 bool GrownShapes::change(ValueId v, const Environment::Entry& was) {
-  const Environment::Entry& now = kept_->env[v];
+  const Environment::Entry& now = kept().env[v];
   if (now.type != was.type || now.type == DType::string || !same_class(now.shape, was.shape)) return false;
   if (now.value.valid() != was.value.valid()) return false;
   if (now.shape == was.shape && (!now.value.valid() || same_content(now.value, was.value))) return true;
@@ -85,7 +85,7 @@ bool GrownShapes::change(ValueId v, const Environment::Entry& was) {
 bool GrownShapes::follow(const Node& node) {
   const auto is_new = [&](ValueId v) { return v != ValueId::none && changed_[static_cast<size_t>(index(v))] != 0; };
   if (std::ranges::none_of(node.inputs, is_new)) return true;
-  Environment& env = kept_->env;
+  Environment& env = kept().env;
   const std::vector<ops::TensorDesc> in = described_inputs(env, node);
   std::vector<ops::TensorDesc> out(node.outputs.size());
   ops::infer(node, in, out);
@@ -106,10 +106,10 @@ bool GrownShapes::follow(const Node& node) {
 
 /// Enters the new extents and values into the segment.
 bool GrownShapes::enter() {
-  Segment& s = kept_->segment;
+  Segment& s = kept().segment;
   for (BoundValue& t : s.tensors) {
     if (t.value == ValueId::none || changed_[static_cast<size_t>(index(t.value))] == 0) continue;
-    const Environment::Entry& now = kept_->env[t.value];
+    const Environment::Entry& now = kept().env[t.value];
     // A layout, strides and renumbered axes were found for the extents before.
     if (t.layout != ops::Layout::plain || !t.strides.empty() || t.shape != shapes_before_[static_cast<size_t>(index(t.value))])
       return false;
@@ -122,13 +122,13 @@ bool GrownShapes::enter() {
 
 bool GrownShapes::is_changed(TensorIndex t) const {
   if (t == absent) return false;
-  const ValueId v = kept_->segment.tensor(t).value;
+  const ValueId v = kept().segment.tensor(t).value;
   return v != ValueId::none && changed_[static_cast<size_t>(index(v))] != 0;
 }
 
 /// Whether a step that reads or writes a changed tensor is still the step that it was.
 bool GrownShapes::fits(const Step& step) const {
-  const Segment& s = kept_->segment;
+  const Segment& s = kept().segment;
   const auto is_new = [&](TensorIndex t) { return is_changed(t); };
   if (std::ranges::none_of(step.inputs, is_new) && std::ranges::none_of(step.outputs, is_new)) return true;
   if (step.id == NodeId::none || (step.part >= 0 && !step.of_joined))

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/value_of.h"
 #include "plan/segment.h"
 #include "plan/shapes.h"
 
@@ -26,13 +27,15 @@ class GrownShapes {
   /// none for them. Throws nothing: an error is met again by those who plan.
   const Segment* grow(const Graph& g, std::span<const NodeId> order, std::span<const Shape> inputs);
   /// What is known of the graph's values with those extents.
-  const Environment& environment() const { return kept_->env; }
+  const Environment& environment() const { return kept().env; }
 
  private:
   struct Kept {
     Segment segment;
     Environment env;
   };
+  Kept& kept() { return value_of(kept_, "a segment that is kept"); }
+  const Kept& kept() const { return value_of(kept_, "a segment that is kept"); }
   bool set_inputs(const Graph& g, std::span<const Shape> inputs);
   bool follow(const Node& node);
   bool change(ValueId v, const Environment::Entry& was);

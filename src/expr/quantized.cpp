@@ -33,10 +33,19 @@ std::optional<QuantizeParts> quantize_parts(const Program& p, Ref last) {
   Walk w(p, last);
   if (!w.is(Fn::cast) || !is_integer(w.type())) return std::nullopt;
   w.on();
-  if (!w.is(Fn::clip) || w.type() != DType::f32) return std::nullopt;
+  if (w.type() != DType::f32) return std::nullopt;
   QuantizeParts q;
-  q.low = w.argument(1);
-  q.high = w.argument(2);
+  if (w.is(Fn::clip)) {
+    q.low = w.argument(1);
+    q.high = w.argument(2);
+  } else if (w.is(Fn::min)) {  // clip as ONNX's operators have it
+    q.high = w.argument(1);
+    w.on();
+    if (!w.is(Fn::max)) return std::nullopt;
+    q.low = w.argument(1);
+  } else {
+    return std::nullopt;
+  }
   w.on();
   if (w.is(Fn::add)) {
     q.zero = w.argument(1);

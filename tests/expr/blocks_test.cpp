@@ -219,15 +219,17 @@ TEST(Blocks, chains_of_quantized_numbers_give_the_bits_of_their_steps) {
   const std::string limits[] = {"0, 255", "-128, 127", "0, 65535", "-32768, 32767"};
   for (size_t t = 0; t < 4; ++t)
     for (const char* scale : {"const(0.05)", "const(0.25)", "const(3e-38)", "abs(in2)"})
-      for (const char* zero : {"const(3)", "const(-100)", "const(0.5)"}) {
+      for (const char* zero : {"const(3)", "const(-100)", "const(0.5)", "const(4)"}) {
+        const bool clips = std::string(zero) != "const(4)";  // else by two functions, as ONNX's operators have it
         const std::string low = limits[t].substr(0, limits[t].find(',')), high = limits[t].substr(limits[t].find(' ') + 1);
         const std::string numbers = fmt::format(
             "(in0:f32, in1:{0}, in2:f32) {{ %3 = cast(in1):i32; %4 = const(7):i32; %5 = sub(%3, %4):i32; %6 = cast(%5):f32; "
             "%7 = {1}:f32; %8 = mul(%6, %7):f32; %9 = add(in0, %8):f32; %10 = div(%9, %7):f32; %11 = round(%10):f32; "
-            "%12 = {2}:f32; %13 = add(%11, %12):f32; %14 = const({3}):f32; %15 = const({4}):f32; %16 = clip(%13, %14, "
-            "%15):f32; %17 = cast(%16):{0}; return %17",
-            types[t], scale, zero, low, high);
-        const Program one = Program::parse(numbers + " }"), steps = Program::parse(numbers + ", %5, %11, %16 }");
+            "%12 = {2}:f32; %13 = add(%11, %12):f32; %14 = const({3}):f32; %15 = const({4}):f32; %16 = {5}:f32; "
+            "%17 = {6}:f32; %18 = cast(%17):{0}; return %18",
+            types[t], scale, zero, low, high, clips ? "neg(%13)" : "max(%13, %14)",
+            clips ? "clip(%13, %14, %15)" : "min(%16, %15)");
+        const Program one = Program::parse(numbers + " }"), steps = Program::parse(numbers + ", %5, %11, %17 }");
         constexpr int64_t n = 2500;
         Tensor x = numbers_of_halves(n), scales = random_tensor(DType::f32, {n}, 5, 0.01, 2);
         const std::vector<Tensor> in = {x, random_tensor(one.type(1), {n}, 6, 0, 120), scales};
@@ -239,11 +241,12 @@ TEST(Blocks, chains_of_quantized_numbers_give_the_bits_of_their_steps) {
 }
 
 TEST(Blocks, sums_and_products_of_quantized_numbers_are_one_loop_with_the_bits_of_their_steps) {
-  for (const char* type : {"u8", "i8"})
+  for (const char* type : {"u8", "i8", "u16", "i16"})
     for (const char* op : {"add", "mul"})
-      for (const char* second : {"bytes", "floats", "floats first"})
+      for (const char* second : {"integers", "floats", "floats first"})
         for (const char* scale : {"0.05", "0.1", "0.0371"}) {
-          const bool both = std::string(second) == "bytes";
+          const bool both = std::string(second) == "integers", wide = std::string(type).ends_with("16");
+          const double least = type[0] == 'u' ? 0 : wide ? -32768 : -128, most = least + (wide ? 65535 : 255);
           const std::string numbers = fmt::format(
               "(in0:{0}, in1:{1}) {{ %2 = const(0.05):f32; %3 = cast(in0):i32; %4 = const(7):i32; %5 = sub(%3, %4):i32; "
               "%6 = cast(%5):f32; %7 = mul(%6, %2):f32; {2}%12 = {3}({4}):f32; %13 = const({5}):f32; %14 = div(%12, %13):f32; "
@@ -252,12 +255,11 @@ TEST(Blocks, sums_and_products_of_quantized_numbers_are_one_loop_with_the_bits_o
               type, both ? type : "f32",
               both ? "%8 = cast(in1):i32; %9 = sub(%8, %4):i32; %10 = cast(%9):f32; %11 = mul(%10, %2):f32; "
                    : "%8 = const(0):i32; %9 = const(0):i32; %10 = const(0):f32; %11 = neg(in1):f32; ",
-              op, std::string(second) == "floats first" ? "%11, %7" : "%7, %11", scale, type[0] == 'u' ? 0 : -128,
-              type[0] == 'u' ? 255 : 127);
+              op, std::string(second) == "floats first" ? "%11, %7" : "%7, %11", scale, least, most);
           const Program one = Program::parse(numbers + " }"), steps = Program::parse(numbers + ", %7, %12, %17 }");
           constexpr int64_t n = 2503;
-          const std::vector<Tensor> in = {random_tensor(one.type(0), {n}, 6, -128, 255),
-                                          both ? random_tensor(one.type(1), {n}, 7, -128, 255) : numbers_of_halves(n)};
+          const std::vector<Tensor> in = {random_tensor(one.type(0), {n}, 6, least, most),
+                                          both ? random_tensor(one.type(1), {n}, 7, least, most) : numbers_of_halves(n)};
           for (simd::Isa isa : instruction_sets()) {
             EXPECT_LE(Evaluator(one, isa).loops(), both ? 1 : 2) << numbers;
             EXPECT_EQ(first_output(one, in, n, isa), first_output(steps, in, n, isa)) << numbers;

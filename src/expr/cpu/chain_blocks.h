@@ -6,12 +6,13 @@
 namespace smelt::expr {
 
 struct ChainTable {
-  BlockFn dequantize[block_types];       // f32(i32(a) - b) · c, of a's type; b is i32, c f32
-  BlockFn quantize[block_types];         // round(a / b) + c within the type's limits, as the type; all f32
-  BlockFn quantize_by_one[block_types];  // the same bits where b and c repeat one number, c a whole one of the type; of 8 bits
-  // quantize_by_one of x + y or x · y, with x = dequantize of a, and y of b: bytes of the same type, or what f32 there is. c holds
-  // ChainNumbers.
-  BlockFn combine[2][2][block_types];  // [sum, product][f32, bytes]
+  BlockFn dequantize[block_types];         // f32(i32(a) - b) · c, of a's type; b is i32, c f32
+  BlockFn dequantize_by_one[block_types];  // the same bits where b and c repeat one number, b one of fewer bits than f32's
+  BlockFn quantize[block_types];           // round(a / b) + c within the type's limits, as the type; all f32
+  BlockFn quantize_by_one[block_types];    // the same bits where b and c repeat one number, c a whole one of the type
+  // quantize_by_one of x + y or x · y, with x = dequantize of a, and y of b: integers of the same type, or what f32 there is. c
+  // holds ChainNumbers.
+  BlockFn combine[2][2][block_types];  // [sum, product][f32, integers]
 };
 
 struct ChainNumbers {

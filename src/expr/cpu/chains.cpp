@@ -37,7 +37,10 @@ class Finder {
     auto d = dequantize_parts(p_, root);
     if (!d) return std::nullopt;
     Chain c{Chain::Kind::dequantize, d->q, d->zero, d->scale, std::move(d->inside)};
-    c.fn = table_.dequantize[type_index(p_.type(c.from))];
+    const DType type = p_.type(c.from);
+    c.fn = table_.dequantize[type_index(type)];
+    const BlockFn by_one = table_.dequantize_by_one[type_index(type)];
+    if (by_one && is_call(c.scale, Fn::constant) && is_number_or_absent(c.zero) && fits(number(c.zero), type)) c.fn = by_one;
     return c.fn && alone(c) ? std::optional(c) : std::nullopt;
   }
 
@@ -52,18 +55,18 @@ class Finder {
     c.fn = table_.quantize[type_index(to)];
     if (!c.fn || !alone(c)) return std::nullopt;
     const BlockFn by_one = table_.quantize_by_one[type_index(to)];
-    if (by_one && is_plain(c)) c.kind = Chain::Kind::quantize_by_one, c.fn = by_one;
+    if (by_one && is_plain(c, to)) c.kind = Chain::Kind::quantize_by_one, c.fn = by_one;
     return c;
   }
 
-  /// Such a chain of the sum or product of dequantized bytes of its type and others, or f32.
+  /// Such a chain of the sum or product of dequantized integers of its type and others, or f32.
   std::optional<Chain> combining(Ref root) const {
     auto c = quantizing(root);
     if (!c || c->kind != Chain::Kind::quantize_by_one || uses_[static_cast<size_t>(c->from)] != 1) return std::nullopt;
     const bool product = is_call(c->from, Fn::mul);
     if (!product && !is_call(c->from, Fn::add)) return std::nullopt;
     Ref sides[2] = {at(c->from).args[0], at(c->from).args[1]};
-    std::optional<Chain> first = bytes_of(sides[0], at(root).type), second = bytes_of(sides[1], at(root).type);
+    std::optional<Chain> first = integers_of(sides[0], at(root).type), second = integers_of(sides[1], at(root).type);
     if (!first) std::swap(first, second), std::swap(sides[0], sides[1]);
     if (!first) return std::nullopt;
     c->kind = Chain::Kind::combine;
@@ -71,11 +74,11 @@ class Finder {
     c->numbers.divisor = static_cast<float>(at(c->scale).value);
     c->numbers.shift = static_cast<float>(number(c->zero));
     c->inside.push_back(c->from);
-    const auto take_in = [&](int k, const Chain& bytes) {
-      c->numbers.zero[k] = static_cast<float>(number(bytes.zero));
-      c->numbers.scale[k] = static_cast<float>(number(bytes.scale));
+    const auto take_in = [&](int k, const Chain& side) {
+      c->numbers.zero[k] = static_cast<float>(number(side.zero));
+      c->numbers.scale[k] = static_cast<float>(number(side.scale));
       c->inside.push_back(sides[k]);
-      c->inside.insert(c->inside.end(), bytes.inside.begin(), bytes.inside.end());
+      c->inside.insert(c->inside.end(), side.inside.begin(), side.inside.end());
     };
     take_in(0, *first);
     if (second) take_in(1, *second);
@@ -91,20 +94,21 @@ class Finder {
 
   double number(Ref constant) const { return constant < 0 ? 0 : at(constant).value; }
   bool is_number_or_absent(Ref r) const { return r < 0 || is_call(r, Fn::constant); }
+  static bool fits(double number, DType type) { return std::abs(number) < std::ldexp(1, bits(type)); }
   bool alone(const Chain& c) const {
     return std::ranges::all_of(c.inside, [this](Ref r) { return uses_[static_cast<size_t>(r)] == 1; });
   }
-  /// A divisor whose inverse is neither nothing nor infinite, and a whole zero point of few bits.
-  bool is_plain(const Chain& c) const {
+  /// A divisor whose inverse is neither nothing nor infinite, and a whole zero point of the type's width.
+  bool is_plain(const Chain& c, DType to) const {
     if (!is_call(c.scale, Fn::constant) || !is_number_or_absent(c.zero)) return false;
     const double scale = number(c.scale), zero = number(c.zero);
-    return scale > 1e-30 && scale < 1e30 && zero == std::trunc(zero) && std::abs(zero) < 256;
+    return scale > 1e-30 && scale < 1e30 && zero == std::trunc(zero) && fits(zero, to);
   }
-  /// Bytes of the type, dequantized by numbers, for one reader.
-  std::optional<Chain> bytes_of(Ref r, DType type) const {
+  /// Integers of the type, dequantized by numbers, for one reader. Less its zero point each is an f32.
+  std::optional<Chain> integers_of(Ref r, DType type) const {
     auto c = dequantizing(r);
     if (!c || uses_[static_cast<size_t>(r)] != 1 || p_.type(c->from) != type) return std::nullopt;
-    return is_call(c->scale, Fn::constant) && is_number_or_absent(c->zero) && std::abs(number(c->zero)) < 256 ? c : std::nullopt;
+    return is_call(c->scale, Fn::constant) && is_number_or_absent(c->zero) && fits(number(c->zero), type) ? c : std::nullopt;
   }
 
   const Program& p_;

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "expr/cpu/chain_blocks.h"
+#include "expr/simd/narrow.h"
 #include "expr/simd/scalar.h"
 #include "expr/simd/vec.h"
 
@@ -28,9 +29,23 @@ SMELT_INLINE bool all(Mask m) {
 #endif
 }
 
-/// `lanes` bytes as numbers.
-template <class T> SMELT_INLINE F32 load_bytes(const T* p) {
+/// `lanes` integers of 16 bits as numbers.
+template <class T> SMELT_INLINE F32 load_words(const T* p) {
   [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
+#if defined(__AVX512F__)
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return to_float(I32{is_signed ? _mm512_cvtepi16_epi32(words) : _mm512_cvtepu16_epi32(words)});
+#elif defined(__AVX2__)
+  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return to_float(I32{is_signed ? _mm256_cvtepi16_epi32(words) : _mm256_cvtepu16_epi32(words)});
+#else
+  return to_float(I32{_mm_setr_epi32(p[0], p[1], p[2], p[3])});
+#endif
+}
+/// `lanes` bytes, or integers of 16 bits, as numbers.
+template <class T> SMELT_INLINE F32 load_integers(const T* p) {
+  [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
+  if constexpr (sizeof(T) == 2) return load_words(p);
 #if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return to_float(I32{is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)});
@@ -65,6 +80,21 @@ template <class T> SMELT_INLINE void store_saturated(T* to, const I32* v, int16_
 #endif
 }
 
+/// Two registers of whole numbers within the type's limits, as 16 bits.
+template <class T> SMELT_INLINE void store_words(T* to, I32 low, I32 high) {
+  [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(low.v));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + 1, _mm512_cvtepi32_epi16(high.v));
+#elif defined(__AVX2__)
+  const __m256i words = is_signed ? _mm256_packs_epi32(low.v, high.v) : _mm256_packus_epi32(low.v, high.v);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0xD8));
+#else  // an unsigned pack is none of SSE2's: the upper half is made the sign
+  const auto as_signed = [](__m128i v) { return is_signed ? v : _mm_srai_epi32(_mm_slli_epi32(v, 16), 16); };
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(as_signed(low.v), as_signed(high.v)));
+#endif
+}
+
 template <class From> void dequantize_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
   const From* a = static_cast<const From*>(pa);
   const int32_t* b = static_cast<const int32_t*>(pb);
@@ -72,6 +102,20 @@ template <class From> void dequantize_block(void* out, const void* pa, const voi
   float* o = static_cast<float*>(out);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = static_cast<float>(static_cast<int32_t>(a[i]) - b[i]) * c[i];
+}
+
+template <class From> void dequantize_by_one_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
+  const From* a = static_cast<const From*>(pa);
+  const int32_t zero = *static_cast<const int32_t*>(pb);
+  const float scale = *static_cast<const float*>(pc);
+  const F32 zeros = splat(static_cast<float>(zero)), scales = splat(scale);
+  float* o = static_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    store(o + i, (load_integers(a + i) - zeros) * scales);
+    store(o + i + lanes, (load_integers(a + i + lanes) - zeros) * scales);
+  }
+  for (; i < n; ++i) o[i] = static_cast<float>(static_cast<int32_t>(a[i]) - zero) * scale;
 }
 
 template <class T> inline constexpr T smallest_of = std::is_signed_v<T> ? T(T(1) << (sizeof(T) * 8 - 1)) : T(0);
@@ -88,8 +132,12 @@ template <class To> SMELT_INLINE void quantize_few(To* o, const float* a, const 
               z = whole ? load(c + i) : load_first(c + i, left);
     store(v + i, nan_min(nan_max(rint(x / y) + z, low), high));
   }
+#ifdef __AVX2__
+  convert_in_registers(v, o, n);
+#else
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(v[i]);
+#endif
 }
 
 template <class To> void quantize_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
@@ -140,10 +188,35 @@ template <class To> class Quantizer {
   int16_t shift_;
 };
 
+/// The same to 16 bits. It divides: a product with the inverse is off by up to 2^-6, so that some of a chunk's would be too near to a half.
+template <class To> class WordQuantizer {
+ public:
+  WordQuantizer(float divisor, float zero) : divisor_(splat(divisor)), zero_(splat(zero)) {}
+
+  template <class X> SMELT_INLINE void run(To* to, X number) const {
+    I32 whole[chunk / lanes];
+#pragma GCC unroll 16
+    for (int r = 0; r < chunk / lanes; ++r) whole[r] = to_int(within_limits(rint(number(r * lanes) / divisor_) + zero_));
+#pragma GCC unroll 8
+    for (int r = 0; r < chunk / lanes; r += 2) store_words(to + r * lanes, whole[r], whole[r + 1]);
+  }
+
+ private:
+  /// 0 for NaN.
+  static SMELT_INLINE F32 within_limits(F32 v) {
+    const F32 low = F32(static_cast<double>(smallest_of<To>)), high = F32(static_cast<double>(largest_of<To>));
+    return raw_min(raw_max(pick(v == v, v, F32(0)), low), high);
+  }
+
+  F32 divisor_, zero_;
+};
+
+template <class To> using QuantizerOf = std::conditional_t<sizeof(To) == 1, Quantizer<To>, WordQuantizer<To>>;
+
 template <class To> void quantize_by_one_block(void* out, const void* pa, const void* pb, const void* pc, int64_t n) {
   const float *a = static_cast<const float*>(pa), *b = static_cast<const float*>(pb), *c = static_cast<const float*>(pc);
   To* o = static_cast<To*>(out);
-  const Quantizer<To> q(*b, *c);
+  const QuantizerOf<To> q(*b, *c);
   int64_t i = 0;
   for (; i + chunk <= n; i += chunk) q.run(o + i, [&](int64_t k) { return load(a + i + k); });
   if (i < n) quantize_few(o + i, a + i, b, c, n - i);
@@ -162,14 +235,14 @@ SMELT_INLINE F32 rounded(F32 v) {
 /// Of whole chunks.
 template <class T, bool product, class B>
 SMELT_INLINE void combine(T* o, const T* a, const B* b, const ChainNumbers& p, int64_t n) {
-  const Quantizer<T> q(p.divisor, p.shift);
+  const QuantizerOf<T> q(p.divisor, p.shift);
   const F32 zero_a = splat(p.zero[0]), zero_b = splat(p.zero[1]), scale_a = splat(p.scale[0]), scale_b = splat(p.scale[1]);
   for (int64_t i = 0; i < n; i += chunk)
     q.run(o + i, [&](int64_t k) {
-      const F32 x = rounded((load_bytes(a + i + k) - zero_a) * scale_a);
+      const F32 x = rounded((load_integers(a + i + k) - zero_a) * scale_a);
       F32 y;
-      if constexpr (sizeof(B) == 1)
-        y = rounded((load_bytes(b + i + k) - zero_b) * scale_b);
+      if constexpr (std::is_integral_v<B>)
+        y = rounded((load_integers(b + i + k) - zero_b) * scale_b);
       else
         y = load(b + i + k);
       return product ? x * y : x + y;
@@ -195,14 +268,13 @@ void combine_block(void* out, const void* pa, const void* pb, const void* pc, in
 
 template <class T> constexpr void fill(ChainTable& t, BlockType type) {
   t.dequantize[static_cast<int>(type)] = dequantize_block<T>;
+  t.dequantize_by_one[static_cast<int>(type)] = dequantize_by_one_block<T>;
   t.quantize[static_cast<int>(type)] = quantize_block<T>;
-  if constexpr (sizeof(T) == 1) {
-    t.quantize_by_one[static_cast<int>(type)] = quantize_by_one_block<T>;
-    t.combine[0][0][static_cast<int>(type)] = combine_block<T, false, float>;
-    t.combine[0][1][static_cast<int>(type)] = combine_block<T, false, T>;
-    t.combine[1][0][static_cast<int>(type)] = combine_block<T, true, float>;
-    t.combine[1][1][static_cast<int>(type)] = combine_block<T, true, T>;
-  }
+  t.quantize_by_one[static_cast<int>(type)] = quantize_by_one_block<T>;
+  t.combine[0][0][static_cast<int>(type)] = combine_block<T, false, float>;
+  t.combine[0][1][static_cast<int>(type)] = combine_block<T, false, T>;
+  t.combine[1][0][static_cast<int>(type)] = combine_block<T, true, float>;
+  t.combine[1][1][static_cast<int>(type)] = combine_block<T, true, T>;
 }
 
 constexpr ChainTable make_table() {

@@ -277,6 +277,30 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
   }
 }
 
+TEST(QuantizedConv, adds_a_quantized_residual_to_what_is_not_rounded_before) {
+  for (const char* type : {"u8", "i8"})
+    for (const bool first : {true, false})
+      for (const bool adds : {true, false}) {
+        const std::string head = std::string("(in0:f32, in1:") + type + ", in2:f32) { %3 = add(in0, in2):f32; ";
+        const std::string own_part = adds ? "%3" : "in0", sum = first ? own_part + ", %9" : "%9, " + own_part;
+        Trial t = fused_trial(head + dequantized("in1", "0.17", 5, 4) + "%10 = add(" + sum + "):f32; %11 = relu(%10):f32; " +
+                              quantized(adds ? "%11" : "%10", "0.4", 12, 12, first ? "u8" : "i8") + "return %20 }");
+        t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
+        t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
+        t.result(first ? DType::u8 : DType::i8, {2, 21, 9, 7}, Layout::nhwc);
+        EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
+      }
+}
+
+TEST(QuantizedConv, adds_a_quantized_residual_before_a_relu) {
+  Trial t = fused_trial("(in0:f32, in1:i8) { " + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
+                        dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; %24 = relu(%23):f32; " +
+                        quantized("%24", "0.4", 12, 25, "u8") + "return %33 }");
+  t.add(random_bytes(DType::i8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
+  t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
+}
+
 TEST(QuantizedConv, by_onednn_ends_in_any_program) {
   for (const bool direct : {true, false}) {
     Trial t = fused_trial(direct ? "(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") +

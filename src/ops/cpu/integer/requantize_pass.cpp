@@ -56,56 +56,66 @@ class RequantizePass::Matcher {
   /// r = quantized(in0), or of in0 plus a constant for each column; with relu or clip before it is quantized.
   bool product(Ref r) {
     auto q = as_quantize_step(p_, r);
-    if (!q) return false;
-    // Division and rounding are monotonic, so that bounds may be applied behind them.
+    if (!q || !take_bounds(*q) || !takes_sums(q->x)) return false;
+    set(*q);
+    pass_.row_.adds_residual = false;
+    pass_.residual_ = -1;
+    return true;
+  }
+
+  /// Makes relu and clip before a quantization bounds of what is quantized: division and rounding are monotonic.
+  bool take_bounds(QuantizeStep& q) const {
     for (;;) {
-      const Instruction& i = at(p_, q->x);
+      const Instruction& i = at(p_, q.x);
       const bool clips = i.fn == Fn::clip;
-      if (!clips && i.fn != Fn::relu) break;
+      if (!clips && i.fn != Fn::relu) return true;
       const auto value = [&](int a) {
         return at(p_, i.args[a]).fn == Fn::constant ? static_cast<float>(at(p_, i.args[a]).value) : NAN;
       };
       const float low = clips ? value(1) : 0, high = clips ? value(2) : INFINITY;
       if (!(low <= high)) return false;
-      q->low = std::clamp(std::nearbyint(low / q->divisor), q->low, q->high);
-      q->high = std::clamp(std::nearbyint(high / q->divisor), q->low, q->high);
-      q->x = i.args[0];
+      q.low = std::clamp(std::nearbyint(low / q.divisor), q.low, q.high);
+      q.high = std::clamp(std::nearbyint(high / q.divisor), q.low, q.high);
+      q.x = i.args[0];
     }
+  }
+
+  /// x = in0, or in0 plus a constant for each column, which becomes the pass's.
+  bool takes_sums(Ref x) {
     std::vector<float> addends;
-    if (q->x != 0) {
-      const Instruction& add = at(p_, q->x);
+    if (x != 0) {
+      const Instruction& add = at(p_, x);
       if (add.fn != Fn::add || (add.args[0] != 0 && add.args[1] != 0)) return false;
       const Ref other = add.args[add.args[0] == 0 ? 1 : 0];
       if (!is_operand(other) || !columns(operand(other), addends)) return false;
     }
-    set(*q);
-    pass_.row_.adds_residual = false;
-    pass_.residual_ = -1;
     pass_.addends_ = std::move(addends);
     pass_.row_.addends = pass_.addends_.empty() ? nullptr : pass_.addends_.data();
     return true;
   }
 
-  /// r = quantized(dequantized(product) + dequantized(an operand of the output's shape)).
+  /// r = quantized(x + dequantized(an operand of the output's shape)), with relu or clip before it is quantized. x: a dequantized product, or
+  /// in0, or in0 plus a constant for each column.
   bool sum(Ref r) {
-    const auto q = as_quantize_step(p_, r);
-    if (!q || at(p_, q->x).fn != Fn::add) return false;
+    auto q = as_quantize_step(p_, r);
+    if (!q || !take_bounds(*q) || at(p_, q->x).fn != Fn::add) return false;
     for (int side = 0; side < 2; ++side) {
-      const auto own = as_dequantize_step(p_, at(p_, q->x).args[side]),
-                 other = as_dequantize_step(p_, at(p_, q->x).args[1 - side]);
-      if (!own || !other || !is_operand(other->q) || !product(own->q)) continue;
+      const Ref x = at(p_, q->x).args[side];
+      const auto own = as_dequantize_step(p_, x), other = as_dequantize_step(p_, at(p_, q->x).args[1 - side]);
+      if (!other || !is_operand(other->q) || !(own ? product(own->q) : takes_sums(x))) continue;
       // What is added is q less its zero point, which the row's first step has not added yet.
       const BoundTensor& residual = operand(other->q);
       const Shape steps = broadcast_strides(residual, y_.shape.size());
-      if (own->zero != pass_.row_.zero || residual.constant.valid() || elements(residual.shape) != elements(y_.shape))
-        return false;
+      if (own && own->zero != pass_.row_.zero) return false;
+      if (residual.constant.valid() || elements(residual.shape) != elements(y_.shape)) return false;
       if (steps[axis_] != 1 && y_.shape[axis_] != 1) return false;
       pass_.residual_ = static_cast<int>(first_) + at(p_, other->q).index - 1;
       pass_.residual_rows_ = igemm::RowMap(without(y_.shape, axis_), without(steps, axis_));
       Requantization& row = pass_.row_;
       row.adds_residual = true;
+      row.rounds_before = own.has_value();
       row.residual_signed = residual.type == DType::i8;
-      row.scale2 = own->scale;
+      if (own) row.scale2 = own->scale;
       row.residual_scale = other->scale;
       row.residual_zero = other->zero;
       row.divisor2 = q->divisor;

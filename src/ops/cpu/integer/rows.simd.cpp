@@ -31,10 +31,14 @@ inline __attribute__((always_inline)) __m256 load_sums(const int32_t* sums, cons
   return _mm256_cvtepi32_ps(v);
 }
 
-/// 8 scaled sums as whole numbers within the type's range, the zero point not added yet.
-inline __attribute__((always_inline)) __m256i whole(const Requantization& r, __m256 sums, int64_t column) {
-  __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
-  if (r.addends) v = _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column));
+/// 8 scaled sums with what a column adds.
+inline __attribute__((always_inline)) __m256 scaled(const Requantization& r, __m256 sums, int64_t column) {
+  const __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
+  return r.addends ? _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column)) : v;
+}
+
+/// Them as whole numbers within the type's range, the zero point not added yet.
+inline __attribute__((always_inline)) __m256i whole(const Requantization& r, __m256 v) {
   v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
   // The bounds are whole, so that rounding after them is the same.
   v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low)), _mm256_set1_ps(r.high));
@@ -42,16 +46,18 @@ inline __attribute__((always_inline)) __m256i whole(const Requantization& r, __m
 }
 
 template <bool is_signed>
-inline __attribute__((always_inline)) __m256i add_residual(const Requantization& r, __m256i q, __m128i residual) {
+inline __attribute__((always_inline)) __m256i add_residual(const Requantization& r, __m256 a, __m128i residual) {
   const __m256i other = _mm256_sub_epi32(to_32<is_signed>(residual), _mm256_set1_epi32(r.residual_zero));
-  const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(r.scale2));
   const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(other), _mm256_set1_ps(r.residual_scale));
   __m256 v = _mm256_div_ps(_mm256_add_ps(a, b), _mm256_set1_ps(r.divisor2));
   v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low2)), _mm256_set1_ps(r.high2));
   return _mm256_cvtps_epi32(v);
 }
 
-enum class Residual { none, u8, i8 };
+/// u8_alone, i8_alone: nothing is rounded before it is added.
+enum class Residual { none, u8, i8, u8_alone, i8_alone };
+constexpr bool is_signed(Residual r) { return r == Residual::i8 || r == Residual::i8_alone; }
+constexpr bool rounds(Residual r) { return r < Residual::u8_alone; }
 
 /// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
 struct Guess {
@@ -89,27 +95,37 @@ inline __attribute__((always_inline)) bool any_doubt(__m256 distance) {
 template <Residual residual, bool adds>
 inline __attribute__((always_inline)) __m256i guessed(const Guess& g, __m256 sum, int64_t column, const uint8_t* other,
                                                       __m256& doubtful) {
-  __m256 v;
-  if constexpr (adds) {
-    v = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column)), _mm256_loadu_ps(g.addends + column));
-    v = _mm256_mul_ps(v, g.inverse);
+  __m256 a;
+  if constexpr (rounds(residual)) {
+    __m256 v;
+    if constexpr (adds) {
+      v = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column)), _mm256_loadu_ps(g.addends + column));
+      v = _mm256_mul_ps(v, g.inverse);
+    } else {
+      v = _mm256_mul_ps(sum, _mm256_loadu_ps(g.multipliers + column));
+    }
+    const __m256i q = rounded(v, g.low, g.high, doubtful);
+    if constexpr (residual == Residual::none) return q;
+    a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), g.scale2);
   } else {
-    v = _mm256_mul_ps(sum, _mm256_loadu_ps(g.multipliers + column));
+    a = _mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column));
+    if constexpr (adds) a = _mm256_add_ps(a, _mm256_loadu_ps(g.addends + column));
   }
-  const __m256i q = rounded(v, g.low, g.high, doubtful);
-  if constexpr (residual == Residual::none) return q;
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other));
-  const __m256i shifted = _mm256_sub_epi32(to_32<residual == Residual::i8>(bytes), g.residual_zero);
-  const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), g.scale2);
+  const __m256i shifted = _mm256_sub_epi32(to_32<is_signed(residual)>(bytes), g.residual_zero);
   const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(shifted), g.residual_scale);
   return rounded(_mm256_mul_ps(_mm256_add_ps(a, b), g.inverse2), g.low2, g.high2, doubtful);
 }
 
 /// 8 columns as the program computes them.
 template <Residual residual> inline __m256i exact(const Requantization& r, __m256 sums, int64_t column, const uint8_t* other) {
-  const __m256i q = whole(r, sums, column);
-  if constexpr (residual == Residual::none) return q;
-  return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
+  __m256 v = scaled(r, sums, column);
+  if constexpr (rounds(residual)) {
+    const __m256i q = whole(r, v);
+    if constexpr (residual == Residual::none) return q;
+    v = _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(r.scale2));
+  }
+  return add_residual<is_signed(residual)>(r, v, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
 }
 
 template <Residual residual, bool adds, bool starts>
@@ -167,12 +183,11 @@ template <Residual residual, bool adds, bool starts> void requantize_rows(const 
 }
 
 template <bool adds, bool starts> void requantize_with(const Requantization& r, const SumRows& s) {
-  if (!r.adds_residual)
-    requantize_rows<Residual::none, adds, starts>(r, s);
-  else if (r.residual_signed)
-    requantize_rows<Residual::i8, adds, starts>(r, s);
-  else
-    requantize_rows<Residual::u8, adds, starts>(r, s);
+  if (!r.adds_residual) return requantize_rows<Residual::none, adds, starts>(r, s);
+  if (r.rounds_before && r.residual_signed) return requantize_rows<Residual::i8, adds, starts>(r, s);
+  if (r.rounds_before) return requantize_rows<Residual::u8, adds, starts>(r, s);
+  if (r.residual_signed) return requantize_rows<Residual::i8_alone, adds, starts>(r, s);
+  requantize_rows<Residual::u8_alone, adds, starts>(r, s);
 }
 
 void requantize(const Requantization& r, const SumRows& s) {

@@ -10,6 +10,7 @@ namespace smelt::ops::integer {
 ///   v = float(sum) · scale + addend                    (a column's scale and addend)
 ///   q = clamp(round(v / divisor), low, high)           (low, high: the type's range less the zero point)
 ///   q = clamp(round((q · scale2 + (residual - residual_zero) · residual_scale) / divisor2), low2, high2)   with a residual
+///   q = clamp(round((v + (residual - residual_zero) · residual_scale) / divisor2), low2, high2)   alone, where nothing rounds before it
 ///   y = q + zero
 struct Requantization {
   const float* scales = nullptr;       // of the columns, as many as rows are long
@@ -17,6 +18,7 @@ struct Requantization {
   const float* addends = nullptr;      // null: none
   float divisor = 1, low = 0, high = 0;
   bool adds_residual = false, residual_signed = false;
+  bool rounds_before = true;  // what the residual is added to
   float scale2 = 1, residual_scale = 1, divisor2 = 1, low2 = 0, high2 = 0;
   int32_t residual_zero = 0;
   float inverse = 1, inverse2 = 1;  // of divisor and divisor2, for a guess that is right but next to halves

@@ -1,4 +1,5 @@
-// Depthwise convolution of 8-bit integers: one channel a group, taps read where they lie, 16 channels at a time.
+// Depthwise convolution of 8-bit integers: one channel a group, of which one or several outputs are made, one of each at a time; taps read
+// where they lie, 16 channels at a time.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,15 +26,16 @@ class Int8Depthwise final : public Kernel {
         x_(q.node.inputs[q.at.x]),
         x_input_(q.at.x),
         steps_(memory_strides(x_)),
-        blocks_((p_.y[1] + lanes - 1) / lanes),
+        blocks_((p_.group + lanes - 1) / lanes),
+        each_(p_.y[1] / p_.group),
         taps_(p_.w[2] * p_.w[3]),
         pairs_((taps_ + 1) / 2),
-        pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)),
+        pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes * each_), 1, 16)),
         start_(start_of_sums(q)),
         zero_(q),
         weights_(sums_of_weights(q)),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
-        less_zero_(start_.size()),
+        less_zero_(static_cast<size_t>(each_ * blocks_ * lanes)),
         outside_(static_cast<size_t>(blocks_ * lanes)) {
     for (int64_t y = 0; y < p_.w[2]; ++y)
       for (int64_t x = 0; x < p_.w[3]; ++x) offsets_.push_back(y * p_.dilation[0] * steps_[2] + x * p_.dilation[1] * steps_[3]);
@@ -51,7 +53,11 @@ class Int8Depthwise final : public Kernel {
     char* memory = static_cast<char*>(b.workspace);
     // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
     const int32_t zero = zero_.of(b);
-    for (size_t c = 0; c < start_.size(); ++c) less_zero_[c] = start_[c] - zero * weights_[c];
+    for (int64_t j = 0; j < each_; ++j)
+      for (int64_t c = 0; c < p_.group; ++c) {
+        const auto from = static_cast<size_t>(c * each_ + j);
+        less_zero_[static_cast<size_t>(j * blocks_ * lanes + c)] = start_[from] - zero * weights_[from];
+      }
     std::ranges::fill(outside_, static_cast<uint8_t>(zero));
     // The evaluator's scratch of all threads first, then each thread's pointers and sums.
     const CpuEpilogue::Runner finish(epilogue_, b, memory);
@@ -71,7 +77,9 @@ class Int8Depthwise final : public Kernel {
     int thread;
   };
 
-  int64_t sums_bytes() const { return pixels_ * blocks_ * lanes * 4; }
+  /// Of one output of each channel; where there are several, those of all follow, in order.
+  int64_t one_of_each() const { return pixels_ * blocks_ * lanes; }
+  int64_t sums_bytes() const { return one_of_each() * (each_ == 1 ? 1 : 1 + each_) * 4; }
   int64_t own_bytes() const { return (sums_bytes() + 2 * pairs_ * static_cast<int64_t>(sizeof(void*)) + 63) / 64 * 64; }
   int64_t thread_bytes() const { return own_bytes() + epilogue_.scratch(); }
 
@@ -81,8 +89,7 @@ class Int8Depthwise final : public Kernel {
     const int64_t stride = blocks_ * lanes;
     const int64_t step = p_.stride[1] * steps_[3], extent = (p_.w[3] - 1) * p_.dilation[1];
     integer::DepthwisePixels pixels{
-        l.taps, 1, step, stride, pairs_, p_.y[1], packed_.data<int16_t>(), less_zero_.data(), l.sums, x_.type == DType::i8};
-    const auto depthwise = avx2::integer_rows().depthwise;
+        l.taps, 1, step, stride, pairs_, p_.group, packed_.data<int16_t>(), less_zero_.data(), l.sums, x_.type == DType::i8};
     for (int64_t first = 0; first < p_.y[3]; first += pixels_) {
       const int64_t count = std::min(pixels_, p_.y[3] - first);
       for (int64_t j = 0; j < count; j += pixels.pixels) {
@@ -95,10 +102,26 @@ class Int8Depthwise final : public Kernel {
         } else {
           point_at_border(l.taps, image, y, x);
         }
-        pixels.sums = l.sums + j * stride;
-        depthwise(pixels);
+        run_pixels(pixels, l.sums, j);
       }
-      finish.take({line * p_.y[3] + first, count, 0, p_.y[1], reinterpret_cast<const float*>(l.sums), stride, l.thread});
+      const int32_t* sums = each_ == 1 ? l.sums : l.sums + one_of_each();
+      finish.take({line * p_.y[3] + first, count, 0, p_.y[1], reinterpret_cast<const float*>(sums), each_ * stride, l.thread});
+    }
+  }
+
+  /// The pixels from `first` on of those whose sums are kept.
+  void run_pixels(integer::DepthwisePixels& pixels, int32_t* sums, int64_t first) const {
+    const auto depthwise = avx2::integer_rows().depthwise;
+    const int64_t stride = blocks_ * lanes;
+    pixels.sums = sums + first * stride;
+    if (each_ == 1) return depthwise(pixels);
+    int32_t* all = sums + one_of_each() + first * each_ * stride;
+    for (int64_t j = 0; j < each_; ++j) {
+      pixels.weights = packed_.data<int16_t>() + j * stride * pairs_ * 2;
+      pixels.start = less_zero_.data() + j * stride;
+      depthwise(pixels);
+      for (int64_t i = 0; i < pixels.pixels; ++i)
+        for (int64_t c = 0; c < p_.group; ++c) all[(i * stride + c) * each_ + j] = pixels.sums[i * stride + c];
     }
   }
 
@@ -111,16 +134,18 @@ class Int8Depthwise final : public Kernel {
     if (taps_ % 2 == 1) taps[taps_] = outside_.data();
   }
 
-  /// [blocks][pairs][32]: for lanes 0-3, 8-11, then 4-7, 12-15, the weights of a pair of taps side by side.
+  /// [outputs of a channel][blocks][pairs][32]: for lanes 0-3, 8-11, then 4-7, 12-15, the weights of a pair of taps side by side.
   Tensor pack(const Request& q) const {
-    Tensor t = Tensor::empty(DType::i16, {blocks_ * pairs_ * 2 * lanes});
+    Tensor t = Tensor::empty(DType::i16, {each_ * blocks_ * pairs_ * 2 * lanes});
     int16_t* to = t.data<int16_t>();
-    for (int64_t block = 0; block < blocks_; ++block)
-      for (int64_t p = 0; p < pairs_; ++p)
-        for (int64_t i = 0; i < lanes; ++i) {
-          const int64_t lane = i / 8 * 4 + i % 4 + (i / 4 % 2) * 8, c = std::min(block * lanes, p_.y[1] - lanes) + lane;
-          for (int64_t half = 0; half < 2; ++half) *to++ = 2 * p + half < taps_ ? int8_weight(q, c, 0, 2 * p + half) : int16_t{0};
-        }
+    for (int64_t j = 0; j < each_; ++j)
+      for (int64_t block = 0; block < blocks_; ++block)
+        for (int64_t p = 0; p < pairs_; ++p)
+          for (int64_t i = 0; i < lanes; ++i) {
+            const int64_t lane = i / 8 * 4 + i % 4 + (i / 4 % 2) * 8, c = std::min(block * lanes, p_.group - lanes) + lane;
+            for (int64_t tap = 2 * p; tap < 2 * p + 2; ++tap)
+              *to++ = tap < taps_ ? int8_weight(q, c * each_ + j, 0, tap) : int16_t{0};
+          }
     return t;
   }
 
@@ -129,13 +154,13 @@ class Int8Depthwise final : public Kernel {
   BoundTensor x_;
   size_t x_input_;
   Shape steps_;
-  int64_t blocks_, taps_, pairs_, pixels_;
-  std::vector<int64_t> offsets_;  // of each tap, from the window's first pixel
+  int64_t blocks_, each_, taps_, pairs_, pixels_;  // each: outputs of a channel
+  std::vector<int64_t> offsets_;                   // of each tap, from the window's first pixel
   std::vector<int32_t> start_;
   ImageZero zero_;
   std::vector<int32_t> weights_;  // their sums
   CpuEpilogue epilogue_;
-  std::vector<int32_t> less_zero_;  // start_ for the run's zero point
+  std::vector<int32_t> less_zero_;  // start_ for the run's zero point, an output of each channel behind the other
   std::vector<uint8_t> outside_;    // what taps outside the image read
   Tensor packed_;
 };
@@ -144,7 +169,7 @@ class Int8Depthwise final : public Kernel {
 
 void offer_int8_depthwise(const Request& q, Offer& offer) {
   const Problem& p = q.problem;
-  if (p.group < lanes || p.w[1] != 1 || p.y[1] != p.group || rejects_int8(q)) return;
+  if (p.group < lanes || p.w[1] != 1 || rejects_int8(q)) return;
   const BoundTensor& x = q.node.inputs[q.at.x];
   if (!is_channels_last(x)) {
     offer.refuse("avx2", Reason::wrong_layout, "depthwise, input layout {}; it reads nhwc", name(x.layout));

@@ -100,6 +100,12 @@ TEST(QuantizedConv, takes_one_channel_a_group) {
   expect_exact({{1, 64, 9, 8}, {64, 1, 5, 5}, {2, 2, 2, 2}, {1, 1}, {1, 1}, 64}, {"avx2", "avx2"});
 }
 
+TEST(QuantizedConv, makes_several_results_of_one_channel_a_group) {
+  expect_exact({{1, 16, 9, 8}, {32, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 16}, {"avx2", "avx2"});
+  expect_exact({{2, 37, 8, 9}, {111, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 37}, {"avx2", "avx2"});
+  expect_exact({{1, 87, 7, 9}, {174, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 87}, {"avx2", "avx2"});
+}
+
 /// The case with weights of 7 bits, which oneDNN multiplies exactly on every CPU.
 Trial small_weights(const Case& c, Layout from = Layout::nhwc) {
   Trial t = quantized_trial(c, from);

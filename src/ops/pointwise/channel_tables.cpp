@@ -13,7 +13,7 @@ namespace smelt::ops {
 namespace {
 
 // A run of fewer elements takes as long by the loops; a table is made in the time of 256 elements by these, for each new shape.
-constexpr int64_t shortest_run = 64, fewest_of_table = 1024, most_tables = 2048;
+constexpr int64_t shortest_run = 64, fewest_of_table = 256, most_tables = 2048;
 constexpr size_t most_inputs = 8;  // that go through tables
 
 bool varies(const Shape& strides) {

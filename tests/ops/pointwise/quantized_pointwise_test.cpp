@@ -190,6 +190,19 @@ TEST(QuantizedPointwise, chooses_as_the_evaluator_does) {
   }
 }
 
+/// By a product each, or where that is not right of all, by a table: of scales that are halves of each other many lie between two steps.
+TEST(QuantizedPointwise, quantizes_bytes_again_as_the_evaluator_does) {
+  std::mt19937 draw(3);
+  const auto scale = [&] { return fmt::format("{:.9g}", std::exp(static_cast<double>(draw() % 1000) / 125 - 6)); };
+  for (int i = 0; i < 24; ++i) {
+    const std::string a = draw() % 2 ? "u8" : "i8", y = draw() % 2 ? "u8" : "i8", from = i < 2 ? "0.25" : scale();
+    Text t{1, ""};
+    const std::string x = t.dequantized("in0", from, static_cast<int>(draw() % 300) - 100);
+    const std::string q = t.quantized(x, i < 2 ? "0.5" : i == 2 ? "1e-12" : scale(), static_cast<int>(draw() % 200) - 60, y);
+    expect_same_bits("(in0:" + a + ") { " + t.text + "return " + q + " }");
+  }
+}
+
 TEST(QuantizedPointwise, looks_up_what_depends_on_one_byte) {
   for (const char* type : {"u8", "i8"}) {
     Text t{1, ""};

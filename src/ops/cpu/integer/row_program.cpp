@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -44,37 +43,24 @@ std::optional<Combination> as_combination(const Program& p, const QuantizeStep& 
   return c.low <= c.high ? std::optional(c) : std::nullopt;
 }
 
-/// to[i] = chosen[i] ? a[i] : b[i], eight bytes at a time.
-void choose(const uint8_t* chosen, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* to) {
-  constexpr int64_t word = 8;
-  constexpr uint64_t ones = 0x0101010101010101;
-  int64_t i = 0;
-  for (; i + word <= n; i += word) {
-    uint64_t c, x, y;
-    std::memcpy(&c, chosen + i, word), std::memcpy(&x, a + i, word), std::memcpy(&y, b + i, word);
-    c |= c >> 4, c |= c >> 2, c |= c >> 1;  // the lowest bit of each byte: whether any of its bits is set
-    const uint64_t result = y ^ ((x ^ y) & ((c & ones) * 255));
-    std::memcpy(to + i, &result, word);
-  }
-  for (; i < n; ++i) to[i] = chosen[i] ? a[i] : b[i];
+Requantization row_of(const QuantizeStep& q) {
+  Requantization row;
+  row.divisor = q.divisor;
+  row.low = q.low;
+  row.high = q.high;
+  row.zero = q.zero;
+  return row;
 }
 
-bool is_identity(const std::array<uint8_t, 256>& table) {
-  for (size_t i = 0; i < table.size(); ++i)
-    if (table[i] != i) return false;
-  return true;
-}
+/// What bytes become that are dequantized and quantized again.
+ByteMap map_of(const Program& p, const DequantizeStep& d, const Requantization& to) { return {d, p.type(d.q) == DType::i8, to}; }
 
-/// What each byte that `d` dequantizes becomes when it is quantized again.
-std::array<uint8_t, 256> table_of(const Program& p, const DequantizeStep& d, const Requantization& to) {
-  float values[256];
-  for (int32_t i = 0; i < 256; ++i) {
-    const int32_t q = p.type(d.q) == DType::i8 ? static_cast<int8_t>(i) : i;
-    values[i] = static_cast<float>(q - d.zero) * d.scale;
-  }
-  std::array<uint8_t, 256> table;
-  avx2::integer_rows().quantize(to, values, 256, table.data());
-  return table;
+/// Of a program that dequantizes its input and quantizes it again.
+std::optional<ByteMap> requantizing(const Program& p, Ref out) {
+  const auto q = as_quantize_step(p, out);
+  if (!q) return std::nullopt;
+  const auto d = as_dequantize_step(p, q->x);
+  return d && at(p, d->q).fn == Fn::input ? std::optional(map_of(p, *d, row_of(*q))) : std::nullopt;
 }
 
 }  // namespace
@@ -85,7 +71,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
   RowProgram m;
   if (p.input_count() == 1) {
     if (const auto table = out == 0 || expr::has_fast_loops(p) ? std::nullopt : expr::table_between(p, 0, out)) {
-      m.table_ = *table;
+      m.map_ = requantizing(p, out).value_or(ByteMap(*table));
       return m;
     }
   }
@@ -99,10 +85,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
     m.input_ = inputs[0], m.second_ = inputs[1];
     return m;
   }
-  m.row_.divisor = q->divisor;
-  m.row_.low = q->low;
-  m.row_.high = q->high;
-  m.row_.zero = q->zero;
+  m.row_ = row_of(*q);
   if (const Instruction& i = at(p, q->x); i.fn == Fn::select && i.type == DType::f32) {
     const auto a = as_dequantize_step(p, i.args[1]), b = as_dequantize_step(p, i.args[2]);
     if (!a || !b) return std::nullopt;
@@ -111,8 +94,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
     m.selects_ = true;
     m.condition_ = static_cast<size_t>(condition.index);
     m.input_ = static_cast<size_t>(first.index), m.second_ = static_cast<size_t>(second.index);
-    m.table_ = table_of(p, *a, m.row_), m.second_table_ = table_of(p, *b, m.row_);
-    m.is_same_ = is_identity(m.table_), m.second_is_same_ = is_identity(m.second_table_);
+    m.map_ = map_of(p, *a, m.row_), m.second_map_ = map_of(p, *b, m.row_);
     return m;
   }
   if (at(p, q->x).fn != Fn::input || p.type(q->x) != DType::f32) return std::nullopt;
@@ -134,29 +116,28 @@ bool RowProgram::is_sure(int64_t n) const {
 
 void RowProgram::select(int64_t n, std::span<const expr::Operand> inputs, uint8_t* to) const {
   constexpr int64_t block = 1024;
-  const auto look_up = avx2::best_look_up();
   uint8_t first[block], second[block];
-  const auto find = [&](const expr::Operand& from, const std::array<uint8_t, 256>& table, bool is_same, int64_t at, int64_t count,
+  const auto find = [&](const expr::Operand& from, const ByteMap& map, int64_t at, int64_t count,
                         uint8_t* own) -> const uint8_t* {
     const uint8_t* bytes = static_cast<const uint8_t*>(from.data);
     if (from.stride == 0) {
-      if (at == 0) std::fill_n(own, block, table[*bytes]);
+      if (at == 0) std::fill_n(own, block, map(*bytes));
       return own;
     }
-    if (is_same) return bytes + at;
-    look_up(own, bytes + at, count, table.data());
+    if (map.is_same()) return bytes + at;
+    map.run(own, bytes + at, count);
     return own;
   };
   const expr::Operand& condition = inputs[condition_];
   const uint8_t* chosen = static_cast<const uint8_t*>(condition.data);
   for (int64_t i = 0; i < n; i += block) {
     const int64_t count = std::min(block, n - i);
-    const uint8_t* a = find(inputs[input_], table_, is_same_, i, count, first);
-    const uint8_t* b = find(inputs[second_], second_table_, second_is_same_, i, count, second);
+    const uint8_t* a = find(inputs[input_], map_, i, count, first);
+    const uint8_t* b = find(inputs[second_], second_map_, i, count, second);
     if (condition.stride == 0)
       std::copy_n(*chosen ? a : b, count, to + i);
     else
-      choose(chosen + i, a, b, count, to + i);
+      avx2::choose(to + i, chosen + i, a, b, count);
   }
 }
 
@@ -181,7 +162,7 @@ void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* out
     return combine(c, a, b, n, bytes);
   }
   if (quantizes_) return rows.quantize(row_, static_cast<const float*>(inputs[input_].data), n, bytes);
-  rows.look_up(bytes, static_cast<const uint8_t*>(inputs[0].data), n, table_.data());
+  map_.run(bytes, static_cast<const uint8_t*>(inputs[0].data), n);
 }
 
 }  // namespace smelt::ops::integer

@@ -1,13 +1,13 @@
 // Pointwise programs over quantized tensors that have a loop of their own: the blocked evaluator takes one for each instruction.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "expr/cpu.h"
+#include "ops/cpu/integer/byte_map.h"
 #include "ops/cpu/integer/program.h"
 #include "ops/cpu/integer/simd/combine.h"
 #include "ops/cpu/integer/simd/rows.h"
@@ -29,9 +29,8 @@ class RowProgram {
  private:
   void select(int64_t n, std::span<const expr::Operand> inputs, uint8_t* to) const;
 
-  std::array<uint8_t, 256> table_{}, second_table_{};
+  ByteMap map_, second_map_;
   bool quantizes_ = false, combines_ = false, selects_ = false;
-  bool is_same_ = false, second_is_same_ = false;  // what their tables give
   size_t input_ = 0, second_ = 0, condition_ = 0;
   Combination combination_;
   /// Whether multiplication is right of all pairs of bytes, which is tried when so many have been combined that it pays: results are the same

@@ -29,32 +29,35 @@ SMELT_INLINE bool all(Mask m) {
 #endif
 }
 
-/// `lanes` integers of 16 bits as numbers.
-template <class T> SMELT_INLINE F32 load_words(const T* p) {
-  [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
-#if defined(__AVX512F__)
-  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return to_float(I32{is_signed ? _mm512_cvtepi16_epi32(words) : _mm512_cvtepu16_epi32(words)});
-#elif defined(__AVX2__)
-  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return to_float(I32{is_signed ? _mm256_cvtepi16_epi32(words) : _mm256_cvtepu16_epi32(words)});
-#else
-  return to_float(I32{_mm_setr_epi32(p[0], p[1], p[2], p[3])});
-#endif
-}
-/// `lanes` bytes, or integers of 16 bits, as numbers.
+/// More than an integer of 22 bits, a float whose last bits they are; sums and differences of both are exact. Some processors take
+/// conversions on one of their ports alone.
+constexpr float in_last_bits = 0x1.8p23f;
+constexpr int32_t last_bits = 0x4b400000;
+
+/// `lanes` integers of 8 or 16 bits as numbers, in_last_bits more.
 template <class T> SMELT_INLINE F32 load_integers(const T* p) {
   [[maybe_unused]] constexpr bool is_signed = std::is_signed_v<T>;
-  if constexpr (sizeof(T) == 2) return load_words(p);
+  I32 v;
 #if defined(__AVX512F__)
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return to_float(I32{is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)});
+  if constexpr (sizeof(T) == 2) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    v = {is_signed ? _mm512_cvtepi16_epi32(words) : _mm512_cvtepu16_epi32(words)};
+  } else {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    v = {is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)};
+  }
 #elif defined(__AVX2__)
-  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-  return to_float(I32{is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)});
+  if constexpr (sizeof(T) == 2) {
+    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    v = {is_signed ? _mm256_cvtepi16_epi32(words) : _mm256_cvtepu16_epi32(words)};
+  } else {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    v = {is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes)};
+  }
 #else
-  return to_float(I32{_mm_setr_epi32(p[0], p[1], p[2], p[3])});
+  v = {_mm_setr_epi32(p[0], p[1], p[2], p[3])};
 #endif
+  return as_float(v + splat(last_bits));
 }
 /// Four registers of whole numbers, `shift` added, as bytes that end with the type's limits.
 template <class T> SMELT_INLINE void store_saturated(T* to, const I32* v, int16_t shift) {
@@ -108,7 +111,7 @@ template <class From> void dequantize_by_one_block(void* out, const void* pa, co
   const From* a = static_cast<const From*>(pa);
   const int32_t zero = *static_cast<const int32_t*>(pb);
   const float scale = *static_cast<const float*>(pc);
-  const F32 zeros = splat(static_cast<float>(zero)), scales = splat(scale);
+  const F32 zeros = splat(in_last_bits + static_cast<float>(zero)), scales = splat(scale);
   float* o = static_cast<float*>(out);
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
@@ -191,24 +194,28 @@ template <class To> class Quantizer {
 /// The same to 16 bits. It divides: a product with the inverse is off by up to 2^-6, so that some of a chunk's would be too near to a half.
 template <class To> class WordQuantizer {
  public:
-  WordQuantizer(float divisor, float zero) : divisor_(splat(divisor)), zero_(splat(zero)) {}
+  WordQuantizer(float divisor, float zero)
+      : divisor_(splat(divisor)),
+        less_zero_(splat(-zero)),
+        low_(splat(static_cast<float>(smallest_of<To>) - zero)),
+        high_(splat(static_cast<float>(largest_of<To>) - zero)),
+        to_whole_(splat(last_bits - static_cast<int32_t>(zero))) {}
 
   template <class X> SMELT_INLINE void run(To* to, X number) const {
     I32 whole[chunk / lanes];
 #pragma GCC unroll 16
-    for (int r = 0; r < chunk / lanes; ++r) whole[r] = to_int(within_limits(rint(number(r * lanes) / divisor_) + zero_));
+    for (int r = 0; r < chunk / lanes; ++r) {
+      const F32 v = number(r * lanes) / divisor_, defined = pick(v == v, v, less_zero_);  // NaN becomes 0
+      // Bounds are whole, so that rounding after them is the same.
+      whole[r] = bits(raw_min(raw_max(defined, low_), high_) + splat(in_last_bits)) - to_whole_;
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < chunk / lanes; r += 2) store_words(to + r * lanes, whole[r], whole[r + 1]);
   }
 
  private:
-  /// 0 for NaN.
-  static SMELT_INLINE F32 within_limits(F32 v) {
-    const F32 low = F32(static_cast<double>(smallest_of<To>)), high = F32(static_cast<double>(largest_of<To>));
-    return raw_min(raw_max(pick(v == v, v, F32(0)), low), high);
-  }
-
-  F32 divisor_, zero_;
+  F32 divisor_, less_zero_, low_, high_;
+  I32 to_whole_;
 };
 
 template <class To> using QuantizerOf = std::conditional_t<sizeof(To) == 1, Quantizer<To>, WordQuantizer<To>>;
@@ -236,7 +243,8 @@ SMELT_INLINE F32 rounded(F32 v) {
 template <class T, bool product, class B>
 SMELT_INLINE void combine(T* o, const T* a, const B* b, const ChainNumbers& p, int64_t n) {
   const QuantizerOf<T> q(p.divisor, p.shift);
-  const F32 zero_a = splat(p.zero[0]), zero_b = splat(p.zero[1]), scale_a = splat(p.scale[0]), scale_b = splat(p.scale[1]);
+  const F32 zero_a = splat(in_last_bits + p.zero[0]), zero_b = splat(in_last_bits + p.zero[1]), scale_a = splat(p.scale[0]),
+            scale_b = splat(p.scale[1]);
   for (int64_t i = 0; i < n; i += chunk)
     q.run(o + i, [&](int64_t k) {
       const F32 x = rounded((load_integers(a + i + k) - zero_a) * scale_a);

@@ -4,8 +4,12 @@ usage: .venv/bin/python bench/neighbours.py [--builds NAME=FOLDER...] [--models 
                      [--seconds S] [--threads N] [--tuning-level L] [--folder F] [--out FILE]
 
 A build is a folder with the Python module in it (smelt=build); several of them compare versions of smelt. A model is a name in
-examples/models (without .onnx: resnet50.fp32) or a path to an .onnx file with its .inputs.npz beside it. A kind of neighbours is
-"alone", a number of busy loops, or "compiler": as many compilations at a time as there are cores, one after another.
+examples/models (without .onnx: resnet50.fp32) or a path to an .onnx file with its .inputs.npz beside it.
+
+A kind of neighbours is "alone", a number of busy loops, or "compiler": as many compilations at a time as there are cores, one
+after another, as `make -j` runs them. Linux may give each session its share as one (sched_autogroup_enabled in /proc/sys/kernel);
+niceness then counts within a session only. Loops have a session each, as programs of other users have; compilations share one.
+"2-here" has them in the engines' session, "compiler-nice" there too, but at nice 10.
 
 In a round each engine runs for S seconds beside each kind of neighbours, in alternating order; the others sleep meanwhile. A row
 gives for each engine the median and the 90th percentile of a run in ms, and behind both how many times the median alone that is.
@@ -57,18 +61,25 @@ class Engine(shared.Worker):
 @contextlib.contextmanager
 def neighbours(kind):
     """Runs them while in scope."""
+    base, _, where = kind.partition("-")
+    if where not in ("", "here", "nice"):
+        raise ValueError(f"neighbours {kind!r}: behind the kind, 'here' or 'nice' was expected, found {where!r}")
     processes, folder = [], None
-    if kind == "compiler":
+    if base == "compiler":
         folder = tempfile.mkdtemp()
         source = pathlib.Path(folder) / "neighbour.cpp"
         source.write_text(SOURCE)
-        command = ["sh", "-c", f"while :; do c++ -O2 -S -o /dev/null {source} || exit; done"]
-        count = len(os.sched_getaffinity(0))
+        job = f"while :; do c++ -O2 -S -o /dev/null {source} || exit; done"
+        command, count = ["sh", "-c", f"({job}) & " * len(os.sched_getaffinity(0)) + "wait"], 1
     else:
-        command, count = [sys.executable, "-S", "-c", "while True: pass"], 0 if kind == "alone" else int(kind)
+        command, count = [sys.executable, "-S", "-c", "while True: pass"], 0 if base == "alone" else int(base)
+    if where == "nice":
+        command = ["nice", "-n", "10", *command]
+    # A group of their own in any case, by which they are ended.
+    group = {"process_group": 0} if where else {"start_new_session": True}
     try:
         for _ in range(count):
-            processes.append(subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL))
+            processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, **group))
         if count:
             time.sleep(0.3)   # until they run
         yield
@@ -104,7 +115,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--builds", nargs="+", default=["smelt=build"])
     parser.add_argument("--models", nargs="+", default=["mobilenet_v3_large.fp32", "resnet50.fp32", "bert_base.fp32"])
-    parser.add_argument("--neighbours", nargs="+", default=["alone", "1", "2", "compiler"])
+    parser.add_argument("--neighbours", nargs="+", default=["alone", "1", "2", "compiler", "compiler-nice"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -116,7 +127,7 @@ def main():
         args.neighbours.insert(0, "alone")
     lines = [f"{shared.cpu_name()}, {len(os.sched_getaffinity(0))} cores, {args.threads} threads; {shared.commit()}; "
              f"{args.rounds} rounds of {args.seconds} s an engine",
-             f"{'model':26} {'neighbours':11} {'engine':12} {'median ms':>10} {'p90 ms':>9} {'median':>8} {'p90':>7}  of alone"]
+             f"{'model':26} {'neighbours':13} {'engine':12} {'median ms':>10} {'p90 ms':>9} {'median':>8} {'p90':>7}  of alone"]
     print("\n".join(lines), flush=True)
     for name in args.models:
         model = pathlib.Path(name) if name.endswith(".onnx") else shared.filled(name, args.folder)
@@ -125,7 +136,7 @@ def main():
         for kind in args.neighbours:
             for engine, t in sorted(times[kind].items()):
                 median, p90 = np.median(t), np.percentile(t, 90)
-                lines.append(f"{model.stem:26} {kind:11} {engine:12} {median:10.2f} {p90:9.2f} "
+                lines.append(f"{model.stem:26} {kind:13} {engine:12} {median:10.2f} {p90:9.2f} "
                              f"{median / alone[engine]:8.2f} {p90 / alone[engine]:7.2f}")
                 print(lines[-1], flush=True)
     if args.out:

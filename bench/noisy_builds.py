@@ -3,9 +3,9 @@
 usage: .venv/bin/python bench/noisy_builds.py [--build FOLDER] [--models NAME...] [--neighbours KIND...] [--rounds N]
                      [--threads N] [--tuning-level L] [--folder F] [--out FILE]
 
-A model is a name in examples/models (without .onnx) or a path to an .onnx file. A kind of neighbours is "alone", a number of busy
-loops, or "compiler": as many compilations at a time as there are cores, one after another. A round builds the model once beside
-each kind of neighbours, each time in a process of its own with an empty tuning cache, by `smelt explain --kernels`.
+A model is a name in examples/models (without .onnx) or a path to an .onnx file. The kinds of neighbours are those of
+bench/neighbours.py. A round builds the model once beside each kind, each time in a process of its own with an empty tuning cache,
+by `smelt explain --kernels`.
 
 A row gives the median seconds of such a process and how many times the median alone that is, the shares of steps whose tactic is
 that of the first build alone ("tactic"), whose tactic, settings and layout are ("same"), and whose tactic takes at most 5% longer
@@ -76,7 +76,7 @@ def main():
     args = parser.parse_args()
     lines = [f"{shared.cpu_name()}, {len(os.sched_getaffinity(0))} cores, {args.threads} threads; {shared.commit()}; "
              f"tuning level {args.tuning_level}, {args.rounds} rounds",
-             f"{'model':26} {'neighbours':11} {'seconds':>8} {'of alone':>9} {'steps':>6} {'tactic':>6} {'same':>6} {'near':>6} "
+             f"{'model':26} {'neighbours':13} {'seconds':>8} {'of alone':>9} {'steps':>6} {'tactic':>6} {'same':>6} {'near':>6} "
              f"{'marked':>7}"]
     print("\n".join(lines), flush=True)
     for name in args.models:
@@ -93,7 +93,7 @@ def main():
             seconds = np.median([b.seconds for b in builds[kind]])
             tactic, same, near = np.mean([b.agreement(first) for b in builds[kind]], axis=0)
             marked = np.mean([b.under_load / max(b.problems, 1) for b in builds[kind]])
-            lines.append(f"{model.stem:26} {kind:11} {seconds:8.2f} {seconds / alone:9.2f} {len(first.steps):6} {tactic:6.1%} "
+            lines.append(f"{model.stem:26} {kind:13} {seconds:8.2f} {seconds / alone:9.2f} {len(first.steps):6} {tactic:6.1%} "
                          f"{same:6.1%} {near:6.1%} {marked:7.1%}")
             print(lines[-1], flush=True)
     if args.out:

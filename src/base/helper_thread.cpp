@@ -13,6 +13,15 @@ constexpr std::chrono::milliseconds moves_apart{2};
 /// Lets the thread run on these processors; `thread` 0 is the calling one. Where the system forbids it, it stays.
 void set_processors(pid_t thread, const cpu_set_t& which) { sched_setaffinity(thread, sizeof which, &which); }
 
+cpu_set_t only(size_t processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  return set;
+}
+
+size_t this_processor() { return static_cast<size_t>(sched_getcpu()); }
+
 }  // namespace
 
 void ask_for_short_slices() {
@@ -29,14 +38,22 @@ void ask_for_short_slices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+void WatchedThread::be_this() {
+  id_ = static_cast<pid_t>(syscall(SYS_gettid));
+  pthread_getcpuclockid(pthread_self(), &clock_);
+}
+
+int64_t WatchedThread::ran_ns() const {
+  timespec t{};
+  clock_gettime(clock_, &t);
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
 void Helper::bring_here() {
   const std::unique_lock lock(moving_, std::try_to_lock);
   if (!lock || (!is_bound_ && sched_getaffinity(id_, sizeof processors_, &processors_) != 0)) return;
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(static_cast<size_t>(sched_getcpu()), &here);
   is_bound_ = true;
-  set_processors(id_, here);
+  set_processors(id_, only(this_processor()));
 }
 
 void Helper::go_back() {
@@ -49,23 +66,55 @@ void Helper::go_back() {
 }
 
 void Helper::step_aside() {
-  if (Clock::now() - left_core_ < moves_apart) return;
+  if (Clock::now() - left_core_ >= moves_apart) make_room();
+}
+
+void Helper::make_room() {
   const std::unique_lock lock(moving_, std::try_to_lock);
   if (lock && !is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
 }
 
-int64_t Helper::ran_ns() const {
-  timespec t{};
-  clock_gettime(clock_, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
 void Helper::leave_core() {
   cpu_set_t others = processors_;
-  CPU_CLR(static_cast<size_t>(sched_getcpu()), &others);
+  CPU_CLR(this_processor(), &others);
   if (CPU_COUNT(&others) > 0) set_processors(0, others);  // moves it at once
   set_processors(0, processors_);
   left_core_ = Clock::now();
+}
+
+Caller::~Caller() {
+  for (Place p = place_; p == Place::coming || p == Place::gone; p = place_) std::this_thread::yield();  // a helper has it
+}
+
+bool Caller::claim() {
+  Place own = Place::own;
+  return place_.compare_exchange_strong(own, Place::coming, std::memory_order_acq_rel);
+}
+
+bool Caller::bring_here() {
+  const size_t here = this_processor();
+  const bool may = sched_getaffinity(id_, sizeof processors_, &processors_) == 0 && CPU_ISSET(here, &processors_);
+  if (may) set_processors(id_, only(here));
+  Place coming = Place::coming;
+  if (place_.compare_exchange_strong(coming, may ? Place::brought : Place::own, std::memory_order_acq_rel)) return may;
+  if (may) set_processors(id_, processors_);
+  place_.store(Place::own, std::memory_order_release);
+  return may;
+}
+
+void Caller::stay() {
+  Place place = place_.load(std::memory_order_acquire);
+  if (place == Place::own || place == Place::gone) return;
+  // A helper that is bringing it may have lost the core to it: it sees in time that there is nothing to bring.
+  if (place == Place::coming && place_.compare_exchange_strong(place, Place::gone, std::memory_order_acq_rel)) return;
+  if (place != Place::brought) return;
+  set_processors(0, processors_);
+  place_.store(Place::own, std::memory_order_release);
+}
+
+void Caller::begin_anew() {
+  be_this();
+  if (place_.exchange(Place::own) != Place::own) set_processors(0, processors_);
 }
 
 }  // namespace smelt::threads

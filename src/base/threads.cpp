@@ -30,13 +30,18 @@ constexpr microseconds spin_alone{1000}, spin_crowded{20};
 constexpr microseconds interruption{300};
 // For so long after an interruption the cores count as crowded.
 constexpr milliseconds crowded_for{20};
-// A helper whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a
+// A thread whose processor time stands still for so long, while it has a piece, waits for a core. The first look is short; a
 // caller that sleeps looks again and again.
 constexpr microseconds first_look{10}, look_asleep{1000};
 
 constexpr uint32_t caller_sleeps = 1u << 31;
 
 thread_local bool inside_region = false;
+
+Caller& this_caller() {
+  thread_local Caller caller;
+  return caller;
+}
 
 std::atomic<void (*)(int)> follower{nullptr};
 
@@ -54,6 +59,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void open(Region& r) {
     const int wanted = r.free_ = r.threads_ - 1;
     caller_processor_.store(sched_getcpu(), std::memory_order_relaxed);
+    if (has_helpers_) r.caller_ = &this_caller();
     {
       std::lock_guard lock(lock_);
       r.before_ = last_;
@@ -83,6 +89,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       (r.before_ ? r.before_->after_ : first_) = r.after_;
       (r.after_ ? r.after_->before_ : last_) = r.before_;
     }
+    if (r.caller_) r.caller_->stay();
     wait_for_helpers(r);
   }
 
@@ -94,6 +101,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     helpers_ = 0;
     newest_ = nullptr;
     seats_ = spinning_ = sleeping_ = 0;
+    this_caller().begin_anew();
   }
 
  private:
@@ -180,24 +188,67 @@ class Pool : public std::enable_shared_from_this<Pool> {
       }
       for (;;) {
         if (help(number, helper)) continue;
-        const auto called = [&] { return seats_.load(std::memory_order_relaxed) > 0; };
         spinning_.fetch_add(1);
-        const bool found = spin_until(spin_.load(std::memory_order_relaxed), called);
+        const bool found = spin_for_region(*helper);
         spinning_.fetch_sub(1);
-        if (found) continue;
-        const uint32_t calls = calls_.load();
-        sleeping_.fetch_add(1);
-        if (seats_.load() <= 0) sleep_while(calls_, calls);
-        sleeping_.fetch_sub(1);
+        if (!found) sleep_for_region(*helper);
       }
     }).detach();
   }
 
   bool crowded() const { return Clock::now().time_since_epoch().count() < crowded_until_.load(std::memory_order_relaxed); }
 
-  template <class F> bool spin_until(bool spin, const F& done) {
-    if (!spin) return done();
-    return spin_for(spin_crowded, done) || (!crowded() && spin_for(spin_alone - spin_crowded, done));
+  bool is_called() const { return seats_.load(std::memory_order_relaxed) > 0; }
+
+  /// True if there is one. Meanwhile the helper looks at callers: a piece of one that lost its core nobody else can end.
+  bool spin_for_region(Helper& self) {
+    const auto called = [&] { return is_called(); };
+    if (!spin_.load(std::memory_order_relaxed)) return called();
+    const Clock::time_point start = Clock::now();
+    if (spin_for(spin_crowded, called)) return true;
+    for (microseconds span = first_look; Clock::now() - start < spin_alone; span *= 2) {
+      if (!look_at_callers() && crowded()) break;
+      if (spin_for(span, called)) return true;
+      if (bring_caller(self)) break;
+    }
+    return called();
+  }
+
+  /// May return before there is one.
+  void sleep_for_region(Helper& self) {
+    const uint32_t calls = calls_.load();
+    sleeping_.fetch_add(1);
+    while (seats_.load() <= 0 && calls_.load() == calls) {
+      const bool has_callers = look_at_callers();
+      sleep_while(calls_, calls, has_callers ? look_asleep : microseconds(0));
+      if (has_callers && !is_called()) bring_caller(self);
+    }
+    sleeping_.fetch_sub(1);
+  }
+
+  /// False where there is none with a region.
+  bool look_at_callers() {
+    std::lock_guard lock(lock_);
+    for (const Region* r = first_; r; r = r->after_) r->caller_->look();
+    return first_ != nullptr;
+  }
+
+  /// One that has stood still since gets this helper's core, and the helper another. False where there is none.
+  bool bring_caller(Helper& self) {
+    Caller* one = nullptr;
+    {
+      std::lock_guard lock(lock_);
+      for (const Region* r = first_; r && !one; r = r->after_)
+        if (r->caller_->stands_still() && r->caller_->claim()) one = r->caller_;
+    }
+    if (!one || !one->bring_here()) return false;
+    note_crowd(Clock::now());
+    self.make_room();
+    return true;
+  }
+
+  void note_crowd(Clock::time_point now) {
+    crowded_until_.store((now + crowded_for).time_since_epoch().count(), std::memory_order_relaxed);
   }
 
   /// Until `done`, at most so long, and at most spin_crowded once somebody else has run on this core.
@@ -211,7 +262,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
       }
       last = std::exchange(at, Clock::now());
       if (at - last > interruption) {
-        crowded_until_.store((at + crowded_for).time_since_epoch().count(), std::memory_order_relaxed);
+        note_crowd(at);
         most = std::min(most, spin_crowded);
       }
     }

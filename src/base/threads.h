@@ -22,6 +22,7 @@ int usable_cores();
 int quota_cores(const std::string& groups, const std::filesystem::path& root);
 
 class Pool;
+class Caller;
 
 /// What regions that this thread starts run on.
 struct Team {
@@ -78,7 +79,8 @@ class Region {
   void* data_;
   int threads_;
   bool spin_;
-  int free_ = 0;  // threads that may still join; under the pool's lock
+  int free_ = 0;              // threads that may still join; under the pool's lock
+  Caller* caller_ = nullptr;  // where the pool has helpers of its own
   Region *before_ = nullptr, *after_ = nullptr;
   std::shared_ptr<Pool> pool_;
   Part* parts_;

@@ -325,6 +325,65 @@ TEST(Threads, helpers_are_brought_one_at_a_time) {
   EXPECT_LE(most, 1);
 }
 
+/// Calls f in a piece of the calling thread, which has gone among the crowd and may run on `allowed`. Its helper has the other processor
+/// and nothing to do. What the thread may run on after the region.
+template <class F> cpu_set_t in_a_piece_among(const Crowd& crowd, const cpu_set_t& allowed, F f) {
+  const pid_t caller = gettid();
+  std::atomic<bool> there{false};
+  on_helpers(2, [&](int) { run_on(only(crowd.callers)); });
+  run_on(allowed);
+  each(2, 2, [&](int64_t piece, int thread) {
+    if (piece == 1 && thread == 1) {
+      const cpu_set_t among = only(crowd.crowded);
+      sched_setaffinity(caller, sizeof among, &among);
+      sched_setaffinity(caller, sizeof allowed, &allowed);  // which does not move it
+      there = true;
+    }
+    if (piece == 0 && thread == 0 && in_time([&] { return there.load(); })) f();
+  });
+  const cpu_set_t after = processors();
+  run_on(only(crowd.callers));
+  on_helpers(2, [&](int) { run_on(crowd.mine); });
+  return after;
+}
+
+/// Whether it holds at some time of these milliseconds, which the thread works.
+template <class F> bool holds_within(milliseconds time, F holds) {
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;)
+    if (holds()) return true;
+  return false;
+}
+
+TEST(Threads, a_caller_that_lost_its_core_is_brought_to_its_helpers) {
+  const Crowd crowd;
+  if (crowd.callers < 0) GTEST_SKIP() << "needs two processors";
+  const cpu_set_t there = only(crowd.callers);
+  EXPECT_TRUE(in_time([&] {
+    bool was_brought = false;
+    const cpu_set_t after = in_a_piece_among(crowd, crowd.mine, [&] {
+      was_brought = holds_within(milliseconds(100), [&] {
+        const cpu_set_t now = processors();  // of a thread that the system moved: both
+        return CPU_EQUAL(&now, &there);
+      });
+    });
+    return was_brought && CPU_EQUAL(&after, &crowd.mine);
+  }));
+}
+
+TEST(Threads, a_caller_is_not_brought_where_it_may_not_run) {
+  const Crowd crowd;
+  if (crowd.callers < 0) GTEST_SKIP() << "needs two processors";
+  const cpu_set_t allowed = only(crowd.crowded);
+  bool was_moved = false;
+  for (int i = 0; i < 5; ++i) {
+    const cpu_set_t after = in_a_piece_among(crowd, allowed, [&] {
+      was_moved = was_moved || holds_within(milliseconds(20), [&] { return sched_getcpu() != crowd.crowded; });
+    });
+    EXPECT_TRUE(CPU_EQUAL(&after, &allowed));
+  }
+  EXPECT_FALSE(was_moved);
+}
+
 struct Groups : testing::Test {
   std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "smelt_groups";
   void SetUp() override { std::filesystem::remove_all(root); }

@@ -39,7 +39,7 @@ void ask_for_short_slices() {
 }
 
 void WatchedThread::be_this() {
-  id_ = static_cast<pid_t>(syscall(SYS_gettid));
+  id = static_cast<pid_t>(syscall(SYS_gettid));
   pthread_getcpuclockid(pthread_self(), &clock_);
 }
 
@@ -51,9 +51,9 @@ int64_t WatchedThread::ran_ns() const {
 
 void Helper::bring_here() {
   const std::unique_lock lock(moving_, std::try_to_lock);
-  if (!lock || (!is_bound_ && sched_getaffinity(id_, sizeof processors_, &processors_) != 0)) return;
+  if (!lock || (!is_bound_ && sched_getaffinity(id, sizeof processors, &processors) != 0)) return;
   is_bound_ = true;
-  set_processors(id_, only(this_processor()));
+  set_processors(id, only(this_processor()));
 }
 
 void Helper::go_back() {
@@ -71,14 +71,14 @@ void Helper::step_aside() {
 
 void Helper::make_room() {
   const std::unique_lock lock(moving_, std::try_to_lock);
-  if (lock && !is_bound_ && sched_getaffinity(0, sizeof processors_, &processors_) == 0) leave_core();
+  if (lock && !is_bound_ && sched_getaffinity(0, sizeof processors, &processors) == 0) leave_core();
 }
 
 void Helper::leave_core() {
-  cpu_set_t others = processors_;
+  cpu_set_t others = processors;
   CPU_CLR(this_processor(), &others);
   if (CPU_COUNT(&others) > 0) set_processors(0, others);  // moves it at once
-  set_processors(0, processors_);
+  set_processors(0, processors);
   left_core_ = Clock::now();
 }
 
@@ -93,11 +93,11 @@ bool Caller::claim() {
 
 bool Caller::bring_here() {
   const size_t here = this_processor();
-  const bool may = sched_getaffinity(id_, sizeof processors_, &processors_) == 0 && CPU_ISSET(here, &processors_);
-  if (may) set_processors(id_, only(here));
+  const bool may = sched_getaffinity(id, sizeof processors, &processors) == 0 && CPU_ISSET(here, &processors);
+  if (may) set_processors(id, only(here));
   Place coming = Place::coming;
   if (place_.compare_exchange_strong(coming, may ? Place::brought : Place::own, std::memory_order_acq_rel)) return may;
-  if (may) set_processors(id_, processors_);
+  if (may) set_processors(id, processors);
   place_.store(Place::own, std::memory_order_release);
   return may;
 }
@@ -108,13 +108,13 @@ void Caller::stay() {
   // A helper that is bringing it may have lost the core to it: it sees in time that there is nothing to bring.
   if (place == Place::coming && place_.compare_exchange_strong(place, Place::gone, std::memory_order_acq_rel)) return;
   if (place != Place::brought) return;
-  set_processors(0, processors_);
+  set_processors(0, processors);
   place_.store(Place::own, std::memory_order_release);
 }
 
 void Caller::begin_anew() {
   be_this();
-  if (place_.exchange(Place::own) != Place::own) set_processors(0, processors_);
+  if (place_.exchange(Place::own) != Place::own) set_processors(0, processors);
 }
 
 }  // namespace smelt::threads

@@ -35,8 +35,8 @@ class WatchedThread {
   /// Is the calling thread from now on.
   void be_this();
 
-  pid_t id_ = 0;
-  cpu_set_t processors_ = {};  // that it may run on; known while it is moved
+  pid_t id = 0;
+  cpu_set_t processors = {};  // that it may run on; known while it is moved
 
  private:
   int64_t ran_ns() const;

@@ -7,6 +7,8 @@
 JOBS  ?= $(shell nproc)
 BUILD ?= build
 
+export SMELT_TEST_BEGUN := $(shell date +%s)
+
 .PHONY: help demo test lint hooks setup setup-test build build-test clean
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile

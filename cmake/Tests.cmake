@@ -72,13 +72,28 @@ else()
 endif()
 set(SMELT_KERNEL_REPORTS ${cache_home}/smelt-tests/kernels CACHE PATH "Folder that keeps what compiling the tests' kernels gave")
 
-# smelt_run_test(NAME FOLDER): CTest runs test_NAME under the folder's path below tests.
+# Programs whose tests CTest runs in several processes, side by side and each with a time limit of its own.
+set(SMELT_SHARDS_ops_cuda 4)   # thousands of kernels, where nothing was kept of them
+
+# smelt_run_test(NAME FOLDER): CTest runs test_NAME under the folder's path below tests; its shards, if it has some, as FOLDER/1 and so on.
 function(smelt_run_test name folder)
-  add_test(NAME ${folder} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(NOT SMELT_SHARDS_${name})
+    smelt_run_shard(${name} ${folder})
+    return()
+  endif()
+  math(EXPR last "${SMELT_SHARDS_${name}} - 1")
+  foreach(index RANGE ${last})
+    math(EXPR number "${index} + 1")
+    smelt_run_shard(${name} ${folder}/${number} GTEST_TOTAL_SHARDS=${SMELT_SHARDS_${name}} GTEST_SHARD_INDEX=${index})
+  endforeach()
+endfunction()
+
+# smelt_run_shard(NAME TEST VARIABLE=VALUE…): the CTest test of test_NAME with these in its environment.
+function(smelt_run_shard name test)
+  add_test(NAME ${test} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   # NVRTC, which needs no GPU, lies among the Python's wheels where PyTorch is one of them. Programs run side by side: threads
   # that wait for others do so without turning, which takes half the time of a core from tests of oneDNN's kernels.
-  set_tests_properties(${folder} PROPERTIES ENVIRONMENT
-                       "CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache;OMP_WAIT_POLICY=passive;SMELT_KERNEL_REPORTS=${SMELT_KERNEL_REPORTS}")
+  set_tests_properties(${test} PROPERTIES ENVIRONMENT "${ARGN};CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache;OMP_WAIT_POLICY=passive;SMELT_KERNEL_REPORTS=${SMELT_KERNEL_REPORTS}")
 endfunction()
 
 # The libraries of tests/support: what every test may use, and what builds graphs for rewrites.
@@ -165,9 +180,9 @@ function(smelt_tests)
   endif()
   # The longest first, so that none is left over for one core at the end.
   set(cost 100)
-  foreach(long conformance ops/cuda run device ops/conv ops/matmul faults)
+  foreach(long conformance ops/cuda/1 ops/cuda/2 ops/cuda/3 ops/cuda/4 run device ops/conv ops/matmul faults)
     set_tests_properties(${long} PROPERTIES COST ${cost})
-    math(EXPR cost "${cost} - 10")
+    math(EXPR cost "${cost} - 5")
   endforeach()
   # Two thousand models; ctest -LE slow leaves them out.
   set(longest 900)

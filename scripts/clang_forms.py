@@ -3,6 +3,8 @@
 
 usage: clang_forms.py                         the forms that it lacks, in every source: under a second
        clang_forms.py BUILD_DIR JOBS FILE…    clang++ reads these files (-fsyntax-only), as BUILD_DIR compiles them: some 4 s each
+       clang_forms.py BUILD_DIR --commands FOLDER
+                                              FOLDER/compile_commands.json: BUILD_DIR's, without g++'s precompiled headers
 
 The first needs no compiler. clang++ before 16 refuses the views of libstdc++, and with them each algorithm of std::ranges that
 returns a subrange. The second finds the rest, such as a lambda that captures a structured binding, or an aggregate made with
@@ -51,10 +53,20 @@ def sources():
     return [p.relative_to(ROOT) for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cpp")]
 
 
+# What makes g++ read precompiled headers (cmake/Precompiled.cmake), which are nothing to clang++ and clang-tidy.
+PRECOMPILED = re.compile(r" -Winvalid-pch| -fpch-preprocess| -include \S+/cmake_pch\.hxx(?= )")
+
+
+def without_precompiled(build):
+    """The entries of BUILD_DIR's compile_commands.json, without the options for g++'s precompiled headers."""
+    entries = json.loads((build / "compile_commands.json").read_text())
+    return [{**entry, "command": PRECOMPILED.sub("", entry["command"])} for entry in entries]
+
+
 def commands(build):
     """{path below the root: (folder, arguments without the compiler and its output)} of what BUILD_DIR compiles."""
     found = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in without_precompiled(build):
         path = pathlib.Path(entry["directory"], entry["file"])
         if not path.is_relative_to(ROOT) or path.relative_to(ROOT).parts[0] not in FOLDERS:
             continue
@@ -87,6 +99,11 @@ def main(arguments):
         found = [line for path in sources() for line in violations(path, (ROOT / path).read_text())]
         print(*found, sep="\n", end="\n" * bool(found))
         return 1 if found else 0
+    if arguments[1] == "--commands":
+        folder = pathlib.Path(arguments[2])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "compile_commands.json").write_text(json.dumps(without_precompiled(pathlib.Path(arguments[0])), indent=0))
+        return 0
     build, jobs, files = pathlib.Path(arguments[0]).resolve(), int(arguments[1]), arguments[2:]
     clang = shutil.which("clang++") or shutil.which("clang++-14")
     if not clang:

@@ -73,11 +73,12 @@ else
   # What this build does not compile (sources of another machine's kind) has no command to read.
   sources=$(for s in $sources; do grep -q "/$s\"" "$build/compile_commands.json" && echo "$s"; done)
   step "clang-tidy: $(wc -w <<<"$sources") files"
+  "$bin/python" scripts/clang_forms.py "$build" --commands "$build/clang-tidy"
   # clang-tidy's wheel has no omp.h: it reads GCC's, whose attribute malloc(function) clang does not know; nor does clang 18
   # capture structured bindings where OpenMP is on.
   as_gcc=(--extra-arg=-idirafter"$(c++ -print-file-name=include)" '--extra-arg=-D__malloc__(...)=' --extra-arg=-fno-openmp)
   printf '%s\n' $sources |
-    xargs -P "$jobs" -n 1 "$bin/clang-tidy" --quiet -p "$build" "${as_gcc[@]}" 2>"$build/clang-tidy.log" ||
+    xargs -P "$jobs" -n 1 "$bin/clang-tidy" --quiet -p "$build/clang-tidy" "${as_gcc[@]}" 2>"$build/clang-tidy.log" ||
     failed="$failed, clang-tidy (above; $build/clang-tidy.log)"
 fi
 [ -z "$failed" ] || die "failed: ${failed#, }"

@@ -57,9 +57,18 @@ def test_clang_reads_a_source_as_the_build_compiles_it(tmp_path, monkeypatch, ca
     (tmp_path / "src/good.cpp").write_text("static_assert(NUMBER == 3);\n")
     (tmp_path / "src/bad.cpp").write_text("int bad = nothing;\n")
     (tmp_path / "compile_commands.json").write_text(json.dumps(
-        [{"directory": str(tmp_path), "file": f"src/{name}.cpp", "command": f"ccache g++ -DNUMBER=3 -std=c++20 -o {name}.o -c src/{name}.cpp"}
+        [{"directory": str(tmp_path), "file": f"src/{name}.cpp", "command": f"ccache g++ -DNUMBER=3 -std=c++20 -fpch-preprocess -Winvalid-pch -include {tmp_path}/none/cmake_pch.hxx -o {name}.o -c src/{name}.cpp"}
          for name in ("good", "bad")]))
     assert clang_forms.main([str(tmp_path), "2", "src/good.cpp"]) == 0
     assert clang_forms.main([str(tmp_path), "2", "src/good.cpp", "src/bad.cpp"]) == 1
     assert "src/bad.cpp:1:11: error" in capfd.readouterr().out
     assert list(tmp_path.glob("*.o")) == []
+
+
+def test_commands_for_clang_tidy_are_without_precompiled_headers(tmp_path):
+    command = "g++ -O2 {}-DNUMBER=3{} -o a.o -c a.cpp"
+    (tmp_path / "compile_commands.json").write_text(json.dumps([{"directory": "/", "file": "a.cpp", "command": command.format(
+        "-fpch-preprocess ", " -Winvalid-pch -include /build/CMakeFiles/a.dir/cmake_pch.hxx")}]))
+    assert clang_forms.main([str(tmp_path), "--commands", str(tmp_path / "for")]) == 0
+    assert json.loads((tmp_path / "for/compile_commands.json").read_text()) == [
+        {"directory": "/", "file": "a.cpp", "command": command.format("", "")}]

@@ -203,14 +203,27 @@ std::shared_ptr<Cache> Cache::open_or_throw(const std::filesystem::path& path) {
 
 std::shared_ptr<Cache> Cache::open(const std::filesystem::path& path) {
   std::shared_ptr<Cache> cache(new Cache);
+  cache->later_ = path;
+  cache->is_there();
+  return cache;
+}
+
+void Cache::open_or_warn(const std::filesystem::path& path) {
   try {
-    cache->open_database(path);
+    open_database(path);
   } catch (const Error& e) {
-    cache->open_database({});
-    const bool known = cache->take_unwritable(path);
+    open_database({});
+    const bool known = take_unwritable(path);
     warn("{}; {}timings are not kept. {}", e.what(), known ? "what it holds is used, and new " : "", e.next());
   }
-  return cache;
+}
+
+bool Cache::is_there() {
+  std::error_code unreachable;  // which opening it says
+  if (later_ && !later_->empty() &&
+      std::filesystem::symlink_status(*later_, unreachable).type() != std::filesystem::file_type::not_found)
+    open_or_warn(*std::exchange(later_, std::nullopt));
+  return db_ != nullptr;
 }
 
 // SQLite can read a database that it cannot lock only if it is told that nobody changes it (immutable=1).
@@ -233,7 +246,12 @@ bool Cache::take_unwritable(const std::filesystem::path& path) {
   }
 }
 
-std::shared_ptr<Cache> Cache::in_memory() { return open_or_throw({}); }
+std::shared_ptr<Cache> Cache::in_memory() {
+  std::shared_ptr<Cache> cache(new Cache);
+  cache->later_.emplace();
+  cache->warn_only_ = false;
+  return cache;
+}
 
 Cache::~Cache() { close(); }
 
@@ -252,6 +270,7 @@ void Cache::give_up(std::string_view why) {
 
 std::optional<CacheEntry> Cache::find(const CacheKey& key) {
   std::lock_guard lock(mutex_);
+  if (!is_there()) return std::nullopt;
   try {
     if (!find_) find_ = std::make_unique<Statement>(db_, fmt::format("{}WHERE problem=? AND device=? AND versions=?", columns));
     find_->reset();  // of a search that an exception ended
@@ -288,6 +307,7 @@ bool Cache::add_known(CacheEntry& entry) {
 
 CacheEntry Cache::keep(CacheEntry entry) {
   std::lock_guard lock(mutex_);
+  if (!is_there() && later_) open_or_warn(*std::exchange(later_, std::nullopt));
   try {
     const bool more = add_known(entry);
     Statement(db_,
@@ -314,6 +334,7 @@ CacheEntry Cache::keep(CacheEntry entry) {
 std::unordered_set<std::string> Cache::problems(const std::string& device, const std::string& versions) {
   const std::lock_guard lock(mutex_);
   std::unordered_set<std::string> found;
+  if (!is_there()) return found;
   try {
     Statement all(db_, "SELECT problem FROM timings WHERE device=? AND versions=?");
     for (all.bind(device).bind(versions); all.step();) found.insert(all.text(0));
@@ -325,6 +346,7 @@ std::unordered_set<std::string> Cache::problems(const std::string& device, const
 
 std::vector<CacheEntry> Cache::list() {
   std::lock_guard lock(mutex_);
+  if (!is_there()) return {};
   try {
     Statement all(db_, fmt::format("{}ORDER BY problem, device, versions", columns));
     return read_all(all);
@@ -385,6 +407,7 @@ int Cache::import_json(std::string_view text) {
 
 int Cache::clear() {
   std::lock_guard lock(mutex_);
+  if (!is_there()) return 0;
   try {
     Statement(db_, "DELETE FROM timings").step();
     return sqlite3_changes(db_);

@@ -38,10 +38,11 @@ class Statement;  // of SQLite: cache.cpp
 
 class Cache {
  public:
-  /// Opens or creates the database. Never throws: a database that is corrupt, locked for too long or not writable gives one
-  /// warning. Its entries are used where they can be read, and new timings are lost with the process.
+  /// Opens the database; where there is none it is made when the first entry is kept: a process that measures nothing leaves none.
+  /// Never throws: a database that is corrupt, locked for too long or not writable gives one warning. Its entries are used where they
+  /// can be read, and new timings are lost with the process.
   static std::shared_ptr<Cache> open(const std::filesystem::path& path);
-  /// As open, but throws Error naming the file and SQLite's reason: for commands that are about the cache.
+  /// Opens or creates the database, and throws Error naming the file and SQLite's reason: for commands that are about the cache.
   static std::shared_ptr<Cache> open_or_throw(const std::filesystem::path& path);
   /// A cache that lives as long as the process.
   static std::shared_ptr<Cache> in_memory();
@@ -68,11 +69,13 @@ class Cache {
   int clear();
 
   const std::filesystem::path& path() const { return path_; }  // empty when in memory
-  bool usable() const { return db_ != nullptr; }
 
  private:
   Cache() = default;
   void open_database(const std::filesystem::path& path);  // throws
+  void open_or_warn(const std::filesystem::path& path);
+  /// Whether there is a database to read; opens one that has come to be.
+  bool is_there();
   bool take_unwritable(const std::filesystem::path& path);
   void give_up(std::string_view why);
   void close();
@@ -84,6 +87,7 @@ class Cache {
   sqlite3* db_ = nullptr;
   std::unique_ptr<Statement> find_;  // prepared once
   std::filesystem::path path_;
+  std::optional<std::filesystem::path> later_;  // of a database that is made, in memory where empty, when an entry is kept
   bool warn_only_ = true;
 };
 

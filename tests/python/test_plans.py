@@ -151,6 +151,15 @@ def test_a_plan_of_another_graph_or_build_is_rewritten_again(command, model, at_
     assert at_rest(plan) == (changed == "not at all")
 
 
+def test_a_process_that_measures_nothing_makes_no_tuning_cache(command, model, tmp_path):
+    cache = tmp_path / "cache"
+    plan = plan_of(command, model, "x:1x8x32x32", "--cache-dir", tmp_path / "first")
+    command("run", plan, "--threads", 2, "--cache-dir", cache)
+    assert not (cache / "tuning.db").exists()
+    command("run", model, "--shapes", "x:1x8x32x32", "--tuning-level", 1, "--threads", 2, "--cache-dir", cache)
+    assert (cache / "tuning.db").exists()
+
+
 def test_a_damaged_list_of_choices_is_left_out(command, model, tmp_path):
     plan = plan_of(command, model, RANGE, "--cache-dir", tmp_path / "first")
     broken = onnx.load(plan)

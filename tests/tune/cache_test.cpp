@@ -232,10 +232,23 @@ TEST_F(CacheTest, survives_a_row_that_is_damaged) {
 }
 
 TEST_F(CacheTest, survives_a_place_that_cannot_be_written) {
-  testing::internal::CaptureStderr();
   auto cache = Cache::open("/proc/smelt/tuning.db");
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("/proc/smelt"), std::string::npos);
+  testing::internal::CaptureStderr();
   EXPECT_EQ(cache->keep(entry("a", 1)).timings[0].median, 1);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("/proc/smelt"), std::string::npos);
+  EXPECT_TRUE(cache->find(entry("a", 0).key)) << "within the process";
+}
+
+TEST_F(CacheTest, makes_no_file_until_there_is_something_to_keep) {
+  const std::filesystem::path path = cache_path(dir_ / "folder");
+  auto cache = Cache::open(path), other = Cache::open(path);
+  EXPECT_FALSE(cache->find(entry("a", 0).key));
+  EXPECT_TRUE(cache->list().empty() && cache->problems("", "").empty());
+  EXPECT_EQ(cache->clear(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path()));
+  cache->keep(entry("a", 1));
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_TRUE(other->find(entry("a", 0).key)) << "it sees what has come to be";
 }
 
 TEST_F(CacheTest, processes_that_measure_the_same_problem_agree_on_one_answer) {

@@ -110,6 +110,7 @@ Printed explain(const std::string& model, const Options& options, bool kernels) 
   if (kernels) {
     const std::vector<StepInfo> steps = report::prepare(s, true).execution->steps();
     tables.push_back(report::fused_table(steps));
+    tables.push_back(report::region_table(steps));
     tables.push_back(report::tactic_table(steps));
   }
   return printed("smelt.explain", tables);

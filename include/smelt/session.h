@@ -94,7 +94,6 @@ struct StepMemory {
   int64_t total() const { return bound + activations + workspace; }
 };
 
-/// One kernel launch of a bound plan, as the profiler and `info` see it.
 /// A fused node's time beside that of the operators which it stands for, in microseconds.
 struct FusedTimes {
   double fused_us = 0;      // infinite: no kernel takes it
@@ -104,6 +103,18 @@ struct FusedTimes {
   bool runs_apart = false;  // the parts won, and run
 };
 
+/// What a region of channels-last images takes, in microseconds: its steps and the reorders around them, beside the same nodes over
+/// plain images.
+struct RegionTimes {
+  std::string name;  // its first step
+  int steps = 0;
+  double channels_last_us = 0, plain_us = 0;  // 0: not known
+  bool at_least = false;                      // of plain_us: not every step was looked at, for these take as long already
+  std::string found;                          // "raced", "raced beside other work", "added up"; or why not at all
+  bool runs_plain = false;                    // plain images won
+};
+
+/// One kernel launch of a bound plan, as the profiler and `info` see it.
 struct StepInfo {
   std::string name;     // the plan's node
   std::string op;       // "Conv", "ai.smelt.Conv"
@@ -119,9 +130,10 @@ struct StepInfo {
   int64_t bytes = 0;                             // the least that it moves: inputs + weights + outputs
   int64_t flops = 0;
   StepMemory memory;
-  std::vector<std::string> output_shapes;  // "f32[1, 64, 56, 56]"
-  std::optional<FusedTimes> fused;         // of a fused node that was compared with its parts, and of these parts
-  int part = -1;                           // of a fused node that runs apart: which part this is; -1: no part
+  std::vector<std::string> output_shapes;     // "f32[1, 64, 56, 56]"
+  std::optional<FusedTimes> fused;            // of a fused node that was compared with its parts, and of these parts
+  int part = -1;                              // of a fused node that runs apart: which part this is; -1: no part
+  std::shared_ptr<const RegionTimes> region;  // of a step around channels-last images, or that would be; null for others
 };
 
 /// A part of a build: "import", "device" (opens a GPU and its libraries, beside the import), "rewriting", "planning" (shapes,

@@ -94,6 +94,7 @@ Action add_explain(CLI::App& app) {
           return s.name != a->node && std::ranges::find(s.sources, a->node) == s.sources.end();
         });
       tables.push_back(report::fused_table(steps));
+      tables.push_back(report::region_table(steps));
       tables.push_back(report::tactic_table(steps));
       if (report::Table early = report::early_launch_table(*plan); !early.rows.empty()) tables.push_back(std::move(early));
     }

@@ -219,6 +219,10 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
     if (Step& joined = s.steps[i];
         joined.kind == StepKind::kernel && joined.node->is("JoinedMatMul", smelt_domain) && !joined.fused)
       joined.fused = no_times(apart_.carries() ? NotCompared::carried : NotCompared::no_parts);
+    // A convolution with the bias that followed it, casts in a row: what they were is not kept, and they compute no more than that.
+    if (Step& one = s.steps[i]; (one.kind == StepKind::kernel || one.kind == StepKind::dynamic) &&
+                                one.node->domain != smelt_domain && one.node->sources.size() > 1 && !one.fused && one.part < 0)
+      one.fused = no_times(NotCompared::one_of_onnx);
     if (!is_fused(s.steps[i])) continue;
     ++done;
     std::shared_ptr<const Decision> decision;

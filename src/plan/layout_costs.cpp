@@ -51,6 +51,15 @@ std::map<TensorIndex, TensorIndex> sources(const Segment& s) {
 
 }  // namespace
 
+std::string_view text(LayoutTimes::By by) {
+  switch (by) {
+    case LayoutTimes::By::race: return "raced";
+    case LayoutTimes::By::race_under_load: return "raced beside other work";
+    case LayoutTimes::By::sums: break;
+  }
+  return "added up";
+}
+
 bool plain_wins(const LayoutTimes& t) { return t.plain < clearly_less(t.by) * t.channels_last; }
 
 std::string layout_race(const std::vector<std::string>& channels_last, const std::vector<std::string>& plain) {

@@ -4,6 +4,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,11 @@ struct LayoutTimes {
   enum class By { sums, race, race_under_load };  // steps measured one by one; one behind the other; that, beside other work
   double channels_last = 0, plain = 0;
   By by = By::sums;
+  bool at_least = false;  // of plain: not all of its steps are in it
 };
+
+/// "raced".
+std::string_view text(LayoutTimes::By by);
 
 /// Whether plain images are as much faster as it takes to leave channels-last ones. Sums of times that were measured one by one drift,
 /// and so does a race beside other work: they have to show more than a race on quiet cores.

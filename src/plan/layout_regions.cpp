@@ -90,12 +90,14 @@ LayoutTimes times_of(const Region& region, LayoutCosts& costs, TuningProgress& p
   std::vector<const Step*> by_time = region.plain.steps;
   std::ranges::stable_sort(by_time, std::ranges::greater(), [&](const Step* step) { return each[step->id]; });
   for (const Step* step : by_time) {
-    if (t.plain >= (1 - worth_a_look) * most) return {t.channels_last, std::max(t.plain, t.channels_last)};
+    if (t.plain >= (1 - worth_a_look) * most)
+      return {.channels_last = t.channels_last, .plain = std::max(t.plain, t.channels_last), .at_least = true};
     t.plain += watched(*step, costs.least_plain_us(plain, *step, each[step->id]));
   }
   t.plain = 0;
   for (const Step* step : by_time) {
-    if (t.plain >= far_apart * most) return t;
+    t.at_least = t.plain >= far_apart * most;
+    if (t.at_least) return t;
     t.plain += watched(*step, costs.us(plain, *step));
   }
   return costs.race(region.channels_last, region.plain).value_or(t);
@@ -108,6 +110,11 @@ std::set<NodeId> LayoutChoices::plain() const {
   return plain_;
 }
 
+bool LayoutChoices::carries() const {
+  const std::lock_guard lock(mutex_);
+  return carried_;
+}
+
 void LayoutChoices::carry(std::set<NodeId> plain) {
   const std::lock_guard lock(mutex_);
   plain_ = std::move(plain);
@@ -116,11 +123,7 @@ void LayoutChoices::carry(std::set<NodeId> plain) {
 
 bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
                            const std::function<void(const Progress&)>& progress) {
-  if (!tuner.measures()) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (carried_) return false;
-  }
+  if (!tuner.measures() || carries()) return false;
   LayoutCosts costs(tuner, weights);
   TuningProgress told(progress, static_cast<int>(channels_last.steps.size() + plain.steps.size()));  // at most so many
   std::map<NodeId, const Step*> plain_steps;
@@ -136,20 +139,53 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     }
     {
       const std::lock_guard lock(mutex_);
-      if (std::ranges::includes(decided_, nodes)) continue;
+      if (std::ranges::all_of(nodes, [&](NodeId n) { return decided_.contains(n); })) continue;
     }
     const LayoutTimes times = times_of(region, costs, told);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
+    const auto said =
+        std::make_shared<const RegionTimes>(RegionTimes{.name = region.plain.steps.front()->node->name,
+                                                        .steps = static_cast<int>(region.channels_last.steps.size()),
+                                                        .channels_last_us = times.channels_last,
+                                                        .plain_us = times.plain,
+                                                        .at_least = times.at_least,
+                                                        .found = std::string(text(times.by)),
+                                                        .runs_plain = plain_wins(times)});
     const std::lock_guard lock(mutex_);
-    decided_.insert(nodes.begin(), nodes.end());
-    if (!plain_wins(times)) continue;
-    info("{} steps around '{}' take {:.1f} µs with channels-last images, {:.1f} µs with plain ones: they stay plain",
-         region.channels_last.steps.size(), region.plain.steps.front()->node->name, times.channels_last, times.plain);
+    for (const NodeId n : nodes) decided_.insert_or_assign(n, said);
+    if (!said->runs_plain) continue;
+    info("{} steps around '{}' take {:.1f} µs with channels-last images, {:.1f} µs with plain ones: they stay plain", said->steps,
+         said->name, times.channels_last, times.plain);
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }
   told.finish();
   return changes;
+}
+
+void LayoutChoices::tell(Segment& s, const tune::Tuner& tuner) const {
+  const std::lock_guard lock(mutex_);
+  const auto times_of = [&](const Step& step) {
+    const auto at = decided_.find(step.id);
+    return at == decided_.end() ? nullptr : at->second;
+  };
+  for (Step& step : s.steps) step.region = times_of(step);
+  const std::string_view why = carried_             ? "decided when the plan was written"
+                               : !tuner.measures()  ? "nothing is measured at level 0"
+                               : tuner.time_is_up() ? "the time for measuring was up"
+                                                    : "nothing is measured for shapes that a run meets first";
+  std::map<const Step*, std::shared_ptr<const RegionTimes>> known;
+  for (const std::vector<const Step*>& steps : regions(s)) {
+    std::shared_ptr<const RegionTimes> times;
+    for (const Step* step : steps)
+      if (!times) times = times_of(*step);
+    if (!times)
+      times = std::make_shared<const RegionTimes>(
+          RegionTimes{.name = steps.front()->node->name, .steps = static_cast<int>(steps.size()), .found = std::string(why)});
+    for (const Step* step : steps) known.emplace(step, times);
+  }
+  for (Step& step : s.steps)
+    if (const auto at = known.find(&step); at != known.end() && !step.region) step.region = at->second;
 }
 
 }  // namespace smelt::plan

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -14,6 +16,8 @@ class LayoutChoices {
  public:
   /// The nodes that a pass over layouts leaves plain.
   std::set<NodeId> plain() const;
+  /// Whether an earlier process decided.
+  bool carries() const;
   /// Takes the decision of an earlier process: these stay plain, and no other region is decided.
   void carry(std::set<NodeId> plain);
   /// Compares each region of `channels_last` (its channels-last tensors that steps connect) whose nodes were not decided before
@@ -23,10 +27,13 @@ class LayoutChoices {
   /// `channels_last`.
   bool decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
               const std::function<void(const Progress&)>& progress = {});
+  /// Gives the steps of each region its times, or why it has none; `s`: what was decided, laid out so.
+  void tell(Segment& s, const tune::Tuner& tuner) const;
 
  private:
   mutable std::mutex mutex_;
-  std::set<NodeId> decided_, plain_;
+  std::map<NodeId, std::shared_ptr<const RegionTimes>> decided_;
+  std::set<NodeId> plain_;
   bool carried_ = false;
 };
 

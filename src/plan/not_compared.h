@@ -1,4 +1,4 @@
-// Why a fused step of the processor's was not compared with its parts: a closed list.
+// Why a step of the processor's that stands for several nodes was not compared with them: a closed list.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace smelt::plan {
 
-enum class NotCompared : uint8_t { no, one_operator, sizes_in_a_run, no_parts, weights_as_floats, carried, count };
+enum class NotCompared : uint8_t { no, one_operator, sizes_in_a_run, no_parts, weights_as_floats, carried, one_of_onnx, count };
 
 /// Nothing for `no`.
 constexpr std::string_view text(NotCompared why) {
@@ -21,6 +21,7 @@ constexpr std::string_view text(NotCompared why) {
       "a part has no kernel for these tensors",
       "its parts hold the weights in blocks as floats",
       "decided when the plan was written",
+      "one of ONNX's operators in the place of several",
   };
   return all[static_cast<size_t>(why)];
 }

@@ -44,15 +44,18 @@ std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
 
 void Planner::choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const {
   tune::Tuner& tuner = context_->tuner;
-  const Segment plain = may_measure && context_->target.is_host && tuner.measures() ? s : Segment();
+  const Segment plain = may_measure && context_->target.is_host && tuner.measures() && !layouts_.carries() ? s : Segment();
   assign_layouts(s, tuner, layouts_.plain(), accepted);
-  if (plain.steps.empty()) return;
-  clock.end("planning");
-  const bool changes = layouts_.decide(s, plain, tuner, &context_->weights, context_->options.progress);
-  clock.end("tuning");
-  if (!changes) return;
-  s = plain;
-  assign_layouts(s, tuner, layouts_.plain(), accepted);
+  if (!plain.steps.empty()) {
+    clock.end("planning");
+    const bool changes = layouts_.decide(s, plain, tuner, &context_->weights, context_->options.progress);
+    clock.end("tuning");
+    if (changes) {
+      s = plain;
+      assign_layouts(s, tuner, layouts_.plain(), accepted);
+    }
+  }
+  if (context_->target.is_host) layouts_.tell(s, tuner);
 }
 
 PlannedSegment Planner::plan(const Environment& known, Measure measure, std::span<const CacheForm> caches, const Segment* before,

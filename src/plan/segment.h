@@ -107,11 +107,12 @@ struct Step : ChosenKernel {
   std::shared_ptr<const Node> node;  // the graph's own node (not owned), or the inserted step's
   std::vector<TensorIndex> inputs, outputs;
 
-  std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
-  std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
-  std::shared_ptr<const FusedTimes> fused;   // of a fused node that was compared with its parts, and of these parts
-  int part = -1;                             // which of the parts that the node `id` runs as; -1: the node itself
-  bool of_joined = false;                    // such a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
+  std::shared_ptr<const ConcatCopy> concat;   // filled by assign_buffers
+  std::vector<ops::AtMost> at_most;           // a dynamic step with a kernel: its outputs, the count left out
+  std::shared_ptr<const FusedTimes> fused;    // of a fused node that was compared with its parts, and of these parts
+  int part = -1;                              // which of the parts that the node `id` runs as; -1: the node itself
+  std::shared_ptr<const RegionTimes> region;  // of a step around channels-last images, or that would be
+  bool of_joined = false;  // such a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
 
   /// Until Planner::settle(): the kernels that the model is to choose among, the chosen one among them, in their fixed order. Where
   /// it lies suits all of them.

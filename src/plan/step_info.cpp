@@ -80,6 +80,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
     if (const NotCompared why = why_not(step.fused); !info.fused && why != NotCompared::no)
       info.others.push_back({"its parts", "", std::string(text(why)), "not_compared"});
     info.part = step.part;
+    info.region = step.region;
     switch (step.kernel ? StepKind::kernel : step.kind) {
       case StepKind::kernel:
         info.problem = step.problem;

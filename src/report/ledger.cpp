@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "report/report.h"
@@ -136,20 +137,28 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
                       {"result", "result"},
                       {"reason", "reason"},
                       {"code", "code", Unit::text, true},
-                      {"us", "measured", Unit::us, true}}};
+                      {"us", "measured", Unit::us, true},
+                      {"op", "operator", Unit::text, true},
+                      {"nodes", "nodes", Unit::count, true},
+                      {"part", "part", Unit::count, true},
+                      {"region", "region", Unit::text, true}}};
   const auto full = [](const std::string& tactic, const std::string& config) {
     return config.empty() ? tactic : tactic + " " + config;
   };
   for (const StepInfo& s : steps) {
     if (s.tactic.empty()) continue;
+    const auto nodes = static_cast<int64_t>(s.sources.size());
+    const Cell part = s.part < 0 ? Cell("") : Cell(int64_t{s.part});
+    const std::string region = s.region ? s.region->name : "";
     std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
                       : s.others.empty() ? "the only one"
                                          : "lowest estimate";
     if (s.measured_under_load) why += ", measured under load";
     if (s.out_of_time) why += s.measured_us > 0 ? " of those measured in time" : ": the time for measuring was up";
-    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, "", positive(s.measured_us)});
+    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, "", positive(s.measured_us), s.op, nodes, part, region});
     for (const TacticNote& o : s.others)
-      t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code, positive(o.us)});
+      t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code, positive(o.us), s.op, nodes,
+                        part, region});
   }
   t.note = reference_warning(steps);
   return t;
@@ -180,6 +189,27 @@ Table fused_table(const std::vector<StepInfo>& steps) {
         {s->name, s->op, fused, f.apart_us, f.at_least, f.measured ? "measured" : "estimated", f.runs_apart ? "apart" : "fused"});
   }
   t.note = fmt::format("{} of {} fused steps run apart, for their parts take less", apart, compared.size());
+  return t;
+}
+
+Table region_table(const std::vector<StepInfo>& steps) {
+  Table t{.key = "regions",
+          .title = "Regions of channels-last images",
+          .columns = {{"step", "first step"},
+                      {"steps", "steps", Unit::count},
+                      {"channels_last_us", "channels-last", Unit::us},
+                      {"plain_us", "plain", Unit::us},
+                      {"at_least", "at least", Unit::text, true},
+                      {"found", "times are"},
+                      {"runs", "runs"}}};
+  std::set<const RegionTimes*> seen;
+  for (const StepInfo& s : steps) {
+    const RegionTimes* r = s.region.get();
+    if (!r || !seen.insert(r).second) continue;
+    t.rows.push_back({r->name, int64_t{r->steps}, positive(r->channels_last_us), positive(r->plain_us), r->at_least, r->found,
+                      r->runs_plain ? "plain" : "channels-last"});
+  }
+  t.note = "reorders included; what is far behind by the sums of its steps' times is not raced";
   return t;
 }
 

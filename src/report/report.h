@@ -101,6 +101,8 @@ Table tactic_table(const std::vector<StepInfo>& steps);
 /// One row a fused step that was compared with the operators it stands for, the longest first: its time, theirs, and which run.
 /// The note counts those that run apart.
 Table fused_table(const std::vector<StepInfo>& steps);
+/// Each region of channels-last images against the same nodes over plain ones, of an execution's steps on the processor.
+Table region_table(const std::vector<StepInfo>& steps);
 /// "1.83x faster (95% interval 1.79 to 1.88, 40 runs each, interleaved)", or that it is not proven.
 std::string verdict(const profile::BenchResult& b);
 

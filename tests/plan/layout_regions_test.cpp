@@ -105,6 +105,16 @@ Decided decided(Graph graph, const World& world, int level = 1, double race_fact
   EXPECT_EQ(changes, !d.plain.empty());
   EXPECT_FALSE(choices.decide(channels_last, planned.segment, tuner, nullptr)) << "a region is decided once";
   EXPECT_EQ(tuner.stats().measured, 0);
+  Segment laid_out = planned.segment;
+  assign_layouts(laid_out, tuner, d.plain);
+  choices.tell(laid_out, tuner);
+  for (const Step& step : laid_out.steps) {
+    if (step.kind != StepKind::kernel) continue;
+    EXPECT_TRUE(step.region) << step.node->op;
+    if (!step.region) continue;
+    EXPECT_EQ(step.region->runs_plain, !d.plain.empty());
+    EXPECT_GT(step.region->channels_last_us, 0);
+  }
   return d;
 }
 
@@ -207,6 +217,13 @@ TEST(LayoutRegions, are_not_decided_without_measuring) {
   assign_layouts(channels_last, tuner);
   LayoutChoices choices;
   EXPECT_FALSE(choices.decide(channels_last, planned.segment, tuner, nullptr));
+  choices.tell(channels_last, tuner);
+  for (const Step& step : channels_last.steps) {
+    if (!step.region) continue;
+    EXPECT_EQ(step.region->found, "nothing is measured at level 0");
+    EXPECT_FALSE(step.region->runs_plain);
+  }
+  EXPECT_TRUE(std::ranges::any_of(channels_last.steps, [](const Step& step) { return step.region != nullptr; }));
 }
 
 TEST(LayoutRegions, that_stay_plain_have_no_reorders) {

@@ -38,8 +38,8 @@ std::string source_of(const AttentionCuda& p, MaskKind mask, const HopperAttenti
                   expr::cuda_type(p.type), config, t.shared_bytes(p.shape), t.threads());
   const KernelEntry attention{"attention", fmt::format("A::block_threads, {}", t.blocks), "HopperAttentionArgs",
                               fmt::format("hopper_attention_block<A, MaskKind::{}, {}>", name_of(mask), scores.type())};
-  return std::string(waits_itself) + "#include \"attention/hopper.cuh\"\n" + tile +
-         scores.source(attention, sizeof(Args), alignof(Args));
+  return fmt::format("{}#include \"attention/hopper.cuh\"\n{}{}", waits_itself, tile,
+                     scores.source(attention, sizeof(Args), alignof(Args)));
 }
 
 /// All of the tensor map of [batch, heads, rows, columns] but the address.

@@ -146,8 +146,8 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   const size_t rank = p.outer.extents.size(), tensors = p.views.size();
   const KernelEntry entry{"norm_rows", std::to_string(s.threads * s.rows), fmt::format("NormArgs<{}, {}>", rank, tensors),
                           "Kernel::run"};
-  return std::string(waits_itself) + "#include \"norm/norm.cuh\"\n\n" + expr::to_cuda(p.program, "Program") + kernel +
-         entry_source(entry, kernels::norm_bytes(static_cast<int>(rank), static_cast<int>(tensors)));
+  return fmt::format("{}#include \"norm/norm.cuh\"\n\n{}{}{}", waits_itself, expr::to_cuda(p.program, "Program"), kernel,
+                     entry_source(entry, kernels::norm_bytes(static_cast<int>(rank), static_cast<int>(tensors))));
 }
 
 class NormCudaKernel final : public CompiledKernel {

@@ -65,7 +65,7 @@ function roofDrawing({bytes_per_s, text, rates, steps}, W) {
   const at = lowest / 4;   // the column of steps that only move: their bytes a second below the same roof
   const x0 = Math.log10(at / 2), x1 = Math.log10(highest);
   const reached = [...computing.map(s => s.flops_per_s), ...moving.map(s => s.bytes_per_s * at)].filter(v => v > 0);
-  const y0 = Math.log10(Math.max(1, Math.min(at * bytes_per_s / 10, ...reached))) - 0.15, y1 = Math.log10(peak) + 0.25;
+  const y0 = Math.log10(Math.max(1, Math.min(at * bytes_per_s / 10, ...reached))) - 0.15, y1 = Math.log10(Math.max(peak, ...reached)) + 0.25;
   const x = v => left + (W - left - right) * (Math.log10(v) - x0) / (x1 - x0);
   const y = v => top + (H - top - bottom) * (1 - (Math.log10(Math.max(v, 1)) - y0) / (y1 - y0));
   const svg = drawn('svg', {

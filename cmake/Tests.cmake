@@ -57,7 +57,7 @@ function(smelt_test name stage)
       target_precompile_headers(test_${name} REUSE_FROM ${first})
       target_compile_options(test_${name} PRIVATE -fpch-preprocess)
     else()
-      smelt_precompile(test_${name} <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> ${CMAKE_SOURCE_DIR}/tests/ops/tactic_check.h)
+      smelt_precompile(test_${name} <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> [["ops/tactic_check.h"]])   # a path that is the same in every clone
       set_property(GLOBAL PROPERTY SMELT_TESTS_PCH test_${name})
     endif()
   endif()

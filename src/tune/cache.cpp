@@ -307,7 +307,11 @@ bool Cache::add_known(CacheEntry& entry) {
 
 CacheEntry Cache::keep(CacheEntry entry) {
   std::lock_guard lock(mutex_);
-  if (!is_there() && later_) open_or_warn(*std::exchange(later_, std::nullopt));
+  if (!is_there() && later_) {
+    const std::filesystem::path path = *later_;
+    later_.reset();
+    open_or_warn(path);
+  }
   try {
     const bool more = add_known(entry);
     Statement(db_,

@@ -1,5 +1,5 @@
 # Headers of the standard library are most of what a source makes g++ read: they are parsed once for each module, and once for the tests, which
-# takes two fifths of the time of a first build. Sources still include what they use: clang++ (the fuzz targets, scripts/lint.sh) and
+# saves about two fifths of the time that a source takes. Sources still include what they use: clang++ (the fuzz targets, scripts/lint.sh) and
 # -DSMELT_PCH=OFF compile them without.
 option(SMELT_PCH "Parse the standard library's headers once for each module (g++)" ON)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU OR SMELT_SANITIZE)

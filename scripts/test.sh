@@ -2,7 +2,7 @@
 # Runs every check: lint, CTest's programs, the Python ones, and both fuzzers for a minute. usage: test.sh BUILD_DIR JOBS
 # The fuzzers compile smelt again, with sanitizers. Where that has nothing in ccache and the processor is old, it takes an hour: they are built and
 # run as far as SMELT_TEST_MINUTES (40) go, counted from SMELT_TEST_BEGUN (seconds since 1970; make sets it when it begins to build), and a line
-# says what was left out. Without sanitizers, the tests above run the same corpus and the same cases of operators.
+# says what was left out. Without sanitizers, the tests above replay the corpus (tests/fuse) and run other cases of operators.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh

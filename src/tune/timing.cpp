@@ -22,13 +22,18 @@ constexpr double close_race = 1.2;
 constexpr double least_working = 0.8;   // of what threads have a core for: the rest is waiting for each other
 constexpr double least_told = 0.25;     // of what a run took: a sample that counts for nothing would win
 constexpr double least_known = 0.8;     // of the calling thread's time, where it did not sleep, or its clock stood still
+constexpr double least_shared = 0.8;    // of the most sharing that a candidate showed: below it a thread was missing
+constexpr int most_patience = 30;       // times that the team is called together for one sample: some slices of a scheduler
 constexpr double long_sample_us = 5e4;  // many slices of a scheduler: a single sample is at most some times too long
 
 /// What is known of a candidate while it is measured.
 struct Runner {
   std::vector<double> quiet, all;
+  std::vector<double> mean;    // of each of `all`, what its threads had a core for in the mean; infinite where that is not known
+  double shared = 0;           // the most that this was of what the busiest had: 1 where all threads did as much
   double fastest = INFINITY;   // microseconds of a run alone are at most this
   double at_least = INFINITY;  // and at least this: the least of the samples without what others can have taken
+  bool in_doubt = false;       // at_least is of samples of which some threads may have been missing
   bool dropped = false;
   bool behind = false;  // of a race beside other work: not among those that may be the fastest
 };
@@ -54,6 +59,7 @@ class Race {
     taken.waited_ns = taken.preempted = 0;
     const bool stolen = device::cpu::disturbed(taken, watch_.now_us() - begin_us_);
     for (Runner& r : runners_) {
+      for (size_t i = 0; i < r.mean.size(); ++i) r.all[i] = std::min(r.all[i], r.mean[i] / r.shared);
       const size_t undisturbed = stolen ? 0 : r.quiet.size();
       const bool few = undisturbed < static_cast<size_t>(std::min<int>(fewest_samples, options_.repetitions));
       result.samples.push_back({few ? std::move(r.all) : std::move(r.quiet), few && !r.dropped});
@@ -70,15 +76,29 @@ class Race {
   double sample_us(const Runner& r) const { return r.fastest * repeat(r); }
   bool late() const { return watch_.now_us() >= options_.deadline_us; }
 
-  /// Whether all threads have their cores. Where they never do, as of a caller's pool with fewer threads than it says, it is not
-  /// asked again and again.
+  /// Whether all threads have their cores. Where they never do, as of a caller's pool with fewer threads than it says, it is asked
+  /// now and then only, and samples count as undisturbed until they do once: then a neighbour had their cores before.
   bool gathered() {
     constexpr int most_failures = 8;
-    if (!watch_.gather || (!ever_gathered_ && gather_failed_ >= most_failures)) return true;
+    constexpr double pause_us = 2000;
+    const bool in_doubt = !ever_gathered_ && gather_failed_ >= most_failures;
+    if (!watch_.gather || (in_doubt && watch_.now_us() < ask_again_us_)) return true;
     const bool here = watch_.gather();
+    if (here && in_doubt) forget_undisturbed();
     ever_gathered_ |= here;
     gather_failed_ += !here;
-    return here || !ever_gathered_;
+    ask_again_us_ = watch_.now_us() + pause_us;
+    return here || (in_doubt && !ever_gathered_);
+  }
+
+  void forget_undisturbed() {
+    for (Runner& r : runners_) {
+      disturbed_ |= !r.quiet.empty();
+      r.quiet.clear();
+      r.at_least *= least_told;
+      r.in_doubt = true;
+    }
+    beside_others_ = true;
   }
 
   /// Microseconds of a run, of several.
@@ -138,13 +158,22 @@ class Race {
     // Pieces of a run go to threads as they come, so that the busiest of them does no less than it does alone. Not so by clocks that
     // stand still, as a virtual machine's do while it makes up for stolen time: then all counts for which the caller had a core.
     double told_us = std::max({t.busiest_us, t.us - waited_us, least_told * t.us});
-    if (t.clock_stood_us > (1 - least_known) * t.us) told_us = std::max(told_us, t.us - t.caller_waited_us);
-    const double us = quiet ? t.us : std::min(t.us, told_us);
+    const bool stood = t.clock_stood_us > (1 - least_known) * t.us;
+    if (stood) told_us = std::max(told_us, t.us - t.caller_waited_us);
+    // Where a thread was missing, the busiest did its pieces too: then all did what they do alone, but not shared as they do alone.
+    // That a thread waits for a core is counted only once it has one, so that its waiting says nothing of such a sample.
+    const bool told = !quiet && !stood && t.busiest_us < INFINITY && t.mean_us > 0;
+    if (t.mean_us > 0 && !stood) r.shared = std::max(r.shared, t.mean_us / t.busiest_us);
+    const double mean_us = told ? std::max(t.mean_us, least_told * r.shared * t.us) : INFINITY;
+    const double us = quiet ? t.us : std::min({t.us, told_us, mean_us / r.shared});
+    if (std::exchange(r.in_doubt, false)) r.at_least = INFINITY;
     r.fastest = std::min(r.fastest, us);
-    r.at_least = std::min(r.at_least, std::min(us, std::max(t.us - waited_us, least_working * t.mean_us)));
+    r.at_least = std::min(r.at_least,
+                          std::min(us, told ? least_working * t.mean_us : std::max(t.us - waited_us, least_working * t.mean_us)));
     beside_others_ |= !quiet;
     if (cold) return;
     r.all.push_back(us);
+    r.mean.push_back(mean_us);
     if (quiet)
       r.quiet.push_back(us);
     else
@@ -165,6 +194,7 @@ class Race {
       // The first run may have made code and threads, so it is repeated, unless it alone took all of the time.
       if (r.at_least > std::max(options_.budget_us, options_.hopeless * best())) {
         r.all.push_back(r.fastest);
+        r.mean.push_back(INFINITY);
         r.quiet = r.all;
         r.dropped = true;
         continue;
@@ -233,10 +263,26 @@ class Race {
       const double elapsed = watch_.now_us() - begin, at_least = std::min(options_.at_least_us, options_.budget_us);
       const double so_far = watch_.now_us() - begin_us_;
       alone_us_ = warm_us + std::max(most * round_us, at_least);
-      if (disturbed_ && (fewest >= fewest_samples || so_far > most_alone * alone_us_) && !is_close()) return true;
-      if (disturbed_ && so_far > most_close * alone_us_) return true;
-      if (std::cmp_greater_equal(fewest, most) && elapsed >= at_least) return true;
+      const bool over = (disturbed_ && (fewest >= fewest_samples || so_far > most_alone * alone_us_) && !is_close()) ||
+                        (disturbed_ && so_far > most_close * alone_us_) ||
+                        (std::cmp_greater_equal(fewest, most) && elapsed >= at_least);
+      if (over) return sample_with_all_threads();
     }
+  }
+
+  /// Takes one more sample of each candidate that never had all threads and may be the fastest with them, once they are there.
+  bool sample_with_all_threads() {
+    double most_shared = 0;
+    for (const Runner& r : runners_) most_shared = std::max(most_shared, r.shared);
+    for (Runner& r : runners_) {
+      const double best_us = best();
+      if (r.shared >= least_shared * most_shared || r.fastest <= best_us || r.at_least > best_us || r.all.empty()) continue;
+      if (late()) return false;
+      for (int i = 0; i < most_patience && !gathered(); ++i) {
+      }
+      sample(r);
+    }
+    return true;
   }
 
   const TimeRuns& time_;
@@ -251,6 +297,7 @@ class Race {
   bool beside_others_ = false;  // the same, or a first run
   bool ever_gathered_ = false;
   int gather_failed_ = 0;
+  double ask_again_us_ = 0;
   std::vector<int64_t> ran_before_, ran_;  // kept, as are the sums, for their memory
   std::vector<double> had_core_;           // by threads, microseconds of a run
 };

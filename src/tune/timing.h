@@ -90,7 +90,8 @@ using TimeRuns = std::function<double(size_t candidate, int times)>;
 ///
 /// Rounds go on until each candidate has its repetitions; those that can no longer win are dropped on the way. Samples during which
 /// other work had a core of this process are noticed. From then on such a sample counts as what the busiest thread had a core for,
-/// which is what the run takes alone but for its caches, however long it waited; as long as it took but for the calling thread's
+/// which is what the run takes alone but for its caches, however long it waited; less where a thread was missing whose pieces the
+/// busiest did, by how the candidate's threads share the work when they are there; as long as it took but for the calling thread's
 /// waiting where the clocks of threads do not account for that thread's time; and never below a quarter of what it took. Three
 /// undisturbed ones are enough then, and where even they take longer than all do on a quiet machine, it ends with what there is. Such
 /// candidates are marked.

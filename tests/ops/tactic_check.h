@@ -244,7 +244,7 @@ inline std::vector<std::string> agree(Trial& t, const Tensor& want, double toler
     SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
     EXPECT_LE(error(run(t, c), want), tolerance);
     expect_forms_last(t, c, machine);
-    names.push_back(c.tactic);
+    names.push_back(c.config.ends_with("in floats") ? "in floats" : c.tactic);
   }
   return names;
 }
@@ -254,9 +254,10 @@ inline std::vector<std::string> check(Trial& t, double tolerance, int threads = 
   return agree(t, expected(t), tolerance, threads);
 }
 
-/// Names without oneDNN's, whose 8-bit kernels are offered where the CPU has exact ones.
+/// Names without oneDNN's, whose 8-bit kernels are offered where the CPU has exact ones, and without what computes in floats.
 inline std::vector<std::string> own(std::vector<std::string> names) {
   std::erase(names, "onednn");
+  std::erase(names, "in floats");
   return names;
 }
 

@@ -52,6 +52,9 @@ void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16
 void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows
 void offer_int8_onednn(const Request& r, Offer& offer);     // "onednn": exact sums where the CPU has them
 
+/// The candidates of a convolution of floats, where floats hold all sums exactly: cpu_int8_floats.cpp.
+void offer_int8_floats(const Request& r, Offer& offer);
+
 /// "cpu": ConvInteger's kernels and a sweep, for what all of those refuse: cpu_int8_sums.cpp.
 void offer_int8_sums(const Request& r, Offer& offer);
 

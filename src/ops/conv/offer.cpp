@@ -63,6 +63,7 @@ void offer_int8_tactics(const BoundNode& node, const Machine& machine, Offer& of
   Key key(print(r->problem));
   offer.problem = add_memory(key, *r, false).text();
   for (const auto offer_tactic : int8_cpu_tactics) offer_tactic(*r, offer);
+  offer_int8_floats(*r, offer);
   if (r->problem.spatial() != 2) offer_int8_sums(*r, offer);
 }
 

@@ -1,0 +1,196 @@
+// Convolutions of 8-bit integers by the kernels of floats: of few products a sum, where dot products of bytes have little to do (groups of few
+// channels, and processors without such instructions). Floats of 24 bits hold integers exactly, so that every sum is exact in any order where no
+// partial one can grow beyond 2^24: that is looked up in the weights. Winograd's windows divide, and are left out.
+#include <algorithm>
+#include <cmath>
+
+#include "expr/simd/isa.h"
+#include "ops/conv/conv.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/core/align.h"
+#include "ops/core/strides.h"
+#include "ops/pointwise/cpu_sweep.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr std::string_view in_floats = "in floats";
+constexpr int64_t most_exact = int64_t{1} << 24;
+constexpr int64_t most_weights = int64_t{1} << 20;  // they are kept as floats beside the constant
+constexpr size_t most_offered = 3;                  // the likeliest by their estimates
+constexpr int64_t short_sum = 64;                   // products: below it bytes gain little
+
+/// in0: an element of the image; gives what it is above the zero point.
+expr::Program above_zero(const Request& q) {
+  expr::Program p;
+  const expr::Ref x = p.input(q.problem.input), zero = p.constant(DType::f32, q.quantization().a_zero);
+  p.output(p.call(expr::Fn::sub, p.cast(x, DType::f32), zero));
+  return p;
+}
+
+/// in0: the sum with its bias, in1: its channel's scale, then the program's operands.
+expr::Program ending(const Request& q) {
+  const expr::Program& own = value_of(q.own->program, "the program of an int8 convolution");
+  expr::Program p;
+  const expr::Ref sum = p.input(DType::f32), scale = p.input(DType::f32);
+  std::vector<expr::Ref> inputs = {-1};
+  for (int i = 1; i < own.input_count(); ++i) inputs.push_back(p.input(own.type(static_cast<expr::Ref>(i))));
+  inputs[0] = p.call(expr::Fn::mul, sum, scale);
+  for (const expr::Ref r : p.splice(own, inputs)) p.output(r);
+  return p;
+}
+
+/// Where the sums, the scales, the operands and the result lie, in the result's shape.
+std::vector<Shape> views(const Request& q, const BoundTensor& sums) {
+  const BoundTensor& y = q.node.outputs[0];
+  Shape by_channel(y.shape.size(), 0);
+  by_channel[1] = 1;
+  std::vector<Shape> all = {memory_strides(sums), by_channel};
+  const int inputs = value_of(q.own->program, "the program of an int8 convolution").input_count();
+  for (int i = 1; i < inputs; ++i)
+    all.push_back(broadcast_strides(q.node.inputs[q.at.operands + static_cast<size_t>(i) - 1], y.shape.size()));
+  all.push_back(memory_strides(y));
+  return all;
+}
+
+struct Floats {
+  Node node;
+  BoundNode bound;
+};
+
+BoundTensor dense(DType type, const BoundTensor& like) {
+  BoundTensor t;
+  t.type = type, t.shape = like.shape, t.layout = like.layout;
+  return t;
+}
+
+/// The largest that a sum of this output channel, or a part of it, can be.
+int64_t largest_sum(const Request& q, int64_t m) {
+  const int32_t zero = q.quantization().a_zero, low = q.problem.input == DType::i8 ? -128 : 0;
+  const int64_t largest = std::max(std::abs(low - zero), std::abs(low + 255 - zero)), taps = elements(spatial_of(q.problem.w));
+  int64_t weights = 0;
+  for (int64_t c = 0; c < q.problem.w[1]; ++c)
+    for (int64_t t = 0; t < taps; ++t) weights += std::abs(int8_weight(q, m, c, t));
+  const std::vector<int32_t>& bias = q.quantization().bias;
+  return largest * weights + (bias.empty() ? 0 : std::abs(int64_t{bias[bias.size() == 1 ? 0 : static_cast<size_t>(m)]}));
+}
+
+/// The convolution of floats with the same sums.
+std::shared_ptr<const Floats> floats_of(const Request& q) {
+  auto s = std::make_shared<Floats>();
+  s->node.op = "Conv";
+  for (const char* name : {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"})
+    if (const auto it = q.node.node->attrs.find(name); it != q.node.node->attrs.end()) s->node.attrs.insert(*it);
+  s->bound.node = &s->node;
+  const Shape& w = q.problem.w;
+  const int64_t taps = elements(spatial_of(w));
+  std::vector<float> weights;
+  for (int64_t m = 0; m < w[0]; ++m)
+    for (int64_t c = 0; c < w[1]; ++c)
+      for (int64_t t = 0; t < taps; ++t) weights.push_back(int8_weight(q, m, c, t));
+  const auto constant = [&](const Shape& shape, const std::vector<float>& values) {
+    BoundTensor t;
+    t.type = DType::f32, t.shape = shape, t.constant = Tensor::of<float>(shape, values);
+    return t;
+  };
+  BoundTensor image = dense(DType::f32, q.node.inputs[q.at.x]);
+  image.layout = q.node.outputs[0].layout;  // widening turns it
+  s->bound.inputs = {image, constant(w, weights)};
+  if (std::vector<float> bias(q.quantization().bias.begin(), q.quantization().bias.end()); !bias.empty()) {
+    if (bias.size() == 1) bias.resize(static_cast<size_t>(w[0]), bias[0]);
+    s->bound.inputs.push_back(constant({w[0]}, bias));
+  }
+  s->bound.outputs = {dense(DType::f32, q.node.outputs[0])};
+  return s;
+}
+
+class FloatsBetweenSweeps final : public Kernel {
+ public:
+  FloatsBetweenSweeps(const Request& q, std::shared_ptr<const Floats> own, std::unique_ptr<Kernel> conv)
+      : own_(std::move(own)),
+        conv_(std::move(conv)),
+        widen_(above_zero(q), q.node.inputs[q.at.x].shape,
+               {memory_strides(q.node.inputs[q.at.x]), memory_strides(own_->bound.inputs[0])}, q.threads),
+        end_(ending(q), q.node.outputs[0].shape, views(q, own_->bound.outputs[0]), q.threads),
+        image_bytes_(aligned(storage_bytes(own_->bound.inputs[0]))),
+        sums_bytes_(aligned(storage_bytes(own_->bound.outputs[0]))),
+        x_(q.at.x),
+        operands_(q.at.operands),
+        scales_(q.quantization().scales) {
+    if (scales_.size() == 1) scales_.resize(static_cast<size_t>(q.problem.outputs()), scales_[0]);
+    inputs_.resize(static_cast<size_t>(value_of(q.own->program, "the program of an int8 convolution").input_count()) + 1);
+  }
+
+  int64_t workspace() const override {
+    return image_bytes_ + sums_bytes_ + std::max({conv_->workspace(), widen_.workspace(), end_.workspace()});
+  }
+
+  void run(const Buffers& b) override {
+    void* const image = b.workspace;
+    void* const sums = static_cast<char*>(image) + image_bytes_;
+    void* const scratch = static_cast<char*>(sums) + sums_bytes_;
+    widen_.run(std::span(&b.inputs[x_], 1), std::span(&image, 1), scratch);
+    const std::vector<BoundTensor>& own = own_->bound.inputs;
+    const void* const in[] = {image, own[1].constant.raw(), own.size() > 2 ? own[2].constant.raw() : nullptr};
+    conv_->run({std::span(in, own.size()), std::span(&sums, 1), scratch});
+    inputs_[0] = sums, inputs_[1] = scales_.data();
+    for (size_t i = 2; i < inputs_.size(); ++i) inputs_[i] = b.inputs[operands_ + i - 2];
+    end_.run(inputs_, b.outputs, scratch);
+  }
+
+ private:
+  std::shared_ptr<const Floats> own_;
+  std::unique_ptr<Kernel> conv_;
+  Sweep widen_, end_;
+  int64_t image_bytes_, sums_bytes_;
+  size_t x_, operands_;
+  std::vector<float> scales_;
+  std::vector<const void*> inputs_;
+};
+
+/// Why the sums are not exact in floats, or bytes are faster beyond doubt.
+std::optional<Refusal> rejects_floats(const Request& q, bool has_dot_products) {
+  const Problem& p = q.problem;
+  if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
+  if (ImageZero(q).is_computed()) return refuse(Reason::not_constant, "the image's zero point is computed");
+  if (elements(p.w) > most_weights)
+    return refuse(Reason::wrong_shape, "{} weights, more than {} kept as floats", elements(p.w), most_weights);
+  if (has_dot_products && p.group == 1 && depth(p) > short_sum)
+    return refuse(Reason::wrong_shape, "{} products a sum in one group: dot products of bytes are faster above {}", depth(p),
+                  short_sum);
+  for (int64_t m = 0; m < p.outputs(); ++m)
+    if (const int64_t largest = largest_sum(q, m); largest >= most_exact)
+      return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest, most_exact);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void offer_int8_floats(const Request& q, Offer& offer) {
+  Offer floats;
+  ChosenTactic inner;
+  if (const ChosenTactic* only = offer.wanted.only) {  // no search through the others
+    if (!only->config.ends_with(in_floats)) return;
+    inner = {only->tactic, only->config.substr(0, only->config.size() - in_floats.size())};
+    if (inner.config.ends_with(", ")) inner.config.resize(inner.config.size() - 2);
+    floats.wanted = {&inner, offer.wanted.at_once};
+  }
+  if (const auto why = rejects_floats(q, simd::has_dots())) return offer.refuse("cpu", *why);
+  const BoundTensor& y = q.node.outputs[0];
+  const Shape steps[] = {memory_strides(y)};
+  if (const auto why = Sweep::rejects(ending(q), y.shape, steps)) return offer.refuse("cpu", *why);
+  const auto own = floats_of(q);
+  Machine machine;
+  machine.threads = q.threads;
+  offer_cpu(own->bound, machine, floats);
+  std::erase_if(floats.candidates, [](const Candidate& c) { return c.tactic == "winograd" || c.lengthy; });
+  std::ranges::stable_sort(floats.candidates, {}, &Candidate::estimate_us);
+  if (floats.candidates.size() > most_offered) floats.candidates.resize(most_offered);
+  const double sweeps_us = 1 + static_cast<double>(elements(q.node.inputs[q.at.x].shape) + elements(y.shape)) / 8e3 / q.threads;
+  for (const Candidate& c : floats.candidates)
+    offer.candidates.push_back(
+        {c.tactic, c.config + (c.config.empty() ? "" : ", ") + std::string(in_floats), c.estimate_us + sweeps_us,
+         [q, own, prepare = c.prepare] { return std::make_unique<FloatsBetweenSweeps>(q, own, prepare()); }});
+}
+
+}  // namespace smelt::ops::conv

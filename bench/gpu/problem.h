@@ -43,6 +43,7 @@ struct Problem {
   std::vector<Tensor> inputs;
   std::vector<ops::BoundTensor> outputs;
   int64_t moved = 0;
+  bool slow = false;  // some candidates take tens of milliseconds: few calls are timed
 };
 
 /// A problem of `op` whose inputs but the first are constants.
@@ -103,7 +104,10 @@ inline void time(const Problem& p, std::vector<Other> others = {}) {
                                  for (const auto& o : out) to.push_back(o->at(call));
                                  kernel.run({from, to, reinterpret_cast<void*>(workspace->address()), stream});
                                },
-                               {.calls = p.moved > (64 << 20) ? 10 : 40, .replays = 15});
+                               {.calls = p.slow                 ? 3
+                                         : p.moved > (64 << 20) ? 10
+                                                                : 40,
+                                .replays = p.slow ? 5 : 15});
     std::ranges::sort(us);
     report(p.name, name, us, p.moved);
     return us;

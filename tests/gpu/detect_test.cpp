@@ -75,6 +75,112 @@ TEST_F(GpuNms, nan_and_infinite_boxes_and_scores) {
     expect(finding_trial("NonMaxSuppression", {b, s, limit(400), number(0.3f)}, {{"center_point_box", centered}}));
 }
 
+/// Boxes of side 1 in a row, each over 0.6 of the one before and 0.2 of the one before that, as corners; item by item.
+Tensor row_of_boxes(int64_t count) {
+  Tensor t = Tensor::empty(DType::f32, {1, count, 4});
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = static_cast<float>(i) * 0.4f, v[4] = {0, x, 1, x + 1};
+    std::copy_n(v, 4, t.data<float>() + i * 4);
+  }
+  return t;
+}
+
+/// Scores that fall from the first box to the last, or rise.
+Tensor in_order(int64_t count, bool falling) {
+  Tensor t = Tensor::empty(DType::f32, {1, 1, count});
+  for (int64_t i = 0; i < count; ++i) t.data<float>()[i] = static_cast<float>(falling ? count - i : i);
+  return t;
+}
+
+/// Lines that many blocks share: as many candidates as a chunk of 512, 1024 or 2048 has, one fewer, one more, and several chunks.
+TEST_F(GpuNms, counts_around_the_borders_of_chunks) {
+  for (const int64_t centered : {0, 1})
+    for (const int64_t count : {63, 64, 65, 255, 256, 257, 511, 512, 513, 1024, 1025, 2047, 2048, 2049, 4096, 4097, 6145})
+      expect(finding_trial("NonMaxSuppression",
+                           {boxes(1, count, 25, centered, count % 2, 11), scores(1, 1, count, count % 3 == 0, 12), limit(count),
+                            number(0.3f), number(-1)},
+                           {{"center_point_box", centered}}));
+}
+
+TEST_F(GpuNms, long_lines_of_which_few_or_most_are_kept) {
+  for (const int64_t centered : {0, 1})
+    for (const float spread : {12.f, 90.f}) {
+      expect(finding_trial("NonMaxSuppression",
+                           {boxes(1, 30000, spread, centered, false, 13), scores(1, 1, 30000, false, 14), limit(int64_t{1} << 62),
+                            number(0.4f), number(-0.9f)},
+                           {{"center_point_box", centered}}));
+      expect(finding_trial("NonMaxSuppression",
+                           {boxes(1, 8400, spread, centered, true, 15), scores(1, 1, 8400, true, 16), limit(8400), number(0.5f)},
+                           {{"center_point_box", centered}}, 5));  // equal scores, and overlaps of the threshold itself
+      expect(finding_trial(
+          "NonMaxSuppression",
+          {boxes(2, 3000, spread, centered, false, 17), scores(2, 45, 3000, false, 18), limit(3000), number(0.5f), number(0.2f)},
+          {{"center_point_box", centered}}));  // 90 lines
+    }
+}
+
+/// Whether a box is taken hangs on the one before it, that on the one before, and so on through all chunks.
+TEST_F(GpuNms, rows_of_boxes_that_each_suppress_the_next) {
+  for (const int64_t count : {64, 2048, 2500, 7000})
+    for (const bool falling : {false, true})
+      for (const float overlap : {0.f, 0.3f, 0.5f})  // every third, every second, all are kept
+        expect(
+            finding_trial("NonMaxSuppression", {row_of_boxes(count), in_order(count, falling), limit(count), number(overlap)}));
+}
+
+/// In the first chunk, at its end, behind it; no limit, one below zero, one beyond everything. Computed: nothing is planned by them.
+TEST_F(GpuNms, limits_that_are_reached_within_a_chunk_or_never) {
+  const Tensor b = boxes(1, 5000, 60, false, false, 19), s = scores(1, 2, 5000, false, 20);
+  for (const int64_t most : {-5, 0, 1, 31, 2047, 2048, 2049, 3000, 5000, 100000})
+    for (const size_t constants : {size_t{2}, size_t{5}})
+      if (constants == 5 || most > 0)
+        expect(finding_trial("NonMaxSuppression", {b, s, limit(most), number(0.5f), number(-0.95f)}, {}, constants));
+}
+
+TEST_F(GpuNms, thresholds_of_every_kind) {
+  for (const int64_t centered : {0, 1}) {
+    const Tensor b = boxes(1, 2600, 15, centered, true, 21), s = scores(1, 1, 2600, false, 22);
+    for (const float overlap : {0.f, -0.f, -0.5f, 1e-42f, 1 / 3.f, 0.5f, 1.f, 2.f, INFINITY, -INFINITY, NAN})
+      for (const size_t constants : {size_t{2}, size_t{5}})
+        expect(finding_trial("NonMaxSuppression", {b, s, limit(2600), number(overlap)}, {{"center_point_box", centered}},
+                             constants));
+  }
+}
+
+/// Corners of centres are no floats far from the origin, and overlaps are those that are thresholds but for the last digits.
+TEST_F(GpuNms, centres_far_from_the_origin) {
+  Tensor b = boxes(1, 3000, 20, true, true, 27);
+  for (int64_t i = 0; i < 12000; ++i) b.data<float>()[i] = b.data<float>()[i] * 0.1f + (i % 4 < 2 ? 1000.3f : 0);
+  for (const float overlap : {0.3f, 1 / 3.f, 0.5f, 0.9f})
+    expect(finding_trial("NonMaxSuppression", {b, scores(1, 1, 3000, false, 28), limit(3000), number(overlap)},
+                         {{"center_point_box", int64_t{1}}}));
+}
+
+/// Lines without a candidate between others, lines whose candidates end in the first chunk, and scores that are NaN.
+TEST_F(GpuNms, lines_of_many_boxes_and_few_candidates) {
+  Tensor s = scores(2, 3, 5000, false, 23);
+  for (int64_t line = 0; line < 6; ++line)
+    for (int64_t i = 0; i < 5000; ++i)
+      if (float& x = s.data<float>()[line * 5000 + i]; line % 3 == 1 || (line % 3 == 2 && i % 9 > 0)) x = NAN;
+  for (const float lowest : {-1.f, 0.99f, 2.f, NAN})
+    expect(
+        finding_trial("NonMaxSuppression", {boxes(2, 5000, 40, false, false, 24), s, limit(5000), number(0.4f), number(lowest)}));
+}
+
+/// Infinite, NaN and inverted boxes among others; coordinates whose areas are beyond a float, or below its numbers.
+TEST_F(GpuNms, boxes_at_the_ends_of_what_a_float_holds) {
+  for (const int64_t centered : {0, 1})
+    for (const float scale : {1.f, 1e-38f, 1e-22f, 1e19f, 1e38f}) {
+      Tensor b = boxes(1, 3000, 3, centered, false, 25);
+      for (float& x : b.span<float>()) x *= scale;
+      const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-42f, 0, -1};
+      for (int i = 0; i < 12000; i += 101) b.data<float>()[i] = odd[i % 8];
+      for (const float overlap : {0.f, 0.3f, -1.f})
+        expect(finding_trial("NonMaxSuppression", {b, scores(1, 1, 3000, false, 26), limit(3000), number(overlap)},
+                             {{"center_point_box", centered}}));
+    }
+}
+
 struct Map {
   int64_t items, channels, height, width;
 };

@@ -10,7 +10,8 @@
 namespace smelt::ops {
 
 int64_t LineSort::tile() const {
-  const int64_t most = key_bytes == 4 ? 4096 : 2048;
+  int64_t most = key_bytes == 4 ? 4096 : 2048;
+  while (most > 1024 && lines * ((extent + most - 1) / most) < blocks) most /= 2;
   return std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, extent)))), 64, most);
 }
 

@@ -14,6 +14,7 @@ struct LineSort {
   int64_t lines = 1, extent = 1;      // below 2^31 in all
   int64_t keep = 1;                   // of each line's first
   int64_t key_bytes = 4;
+  int64_t blocks = 1;  // that are to share the work: tiles are halved, down to 1024 items, while there are fewer
 
   std::string_view key() const { return key_bytes == 4 ? "u32" : "u64"; }
   int64_t item_bytes() const { return key_bytes == 4 ? 8 : 16; }

@@ -197,6 +197,27 @@ std::vector<Form> data_forms() {
                        .in(DType::f32, {1})
                        .out(DType::i64, {16000, 3})
                        .count());
+  // A block a line, where lines fill the GPU; many blocks, where a block a line sorts, and by a limit that the run knows.
+  for (const int64_t centered : {0, 1})
+    list.push_back(Form("NonMaxSuppression", "", {{"center_point_box", centered}})
+                       .in(DType::f32, {1, 300, 4})
+                       .in(DType::f32, {1, 600, 300})
+                       .in(Tensor::of<int64_t>({1}, {100}))
+                       .out(DType::i64, {60000, 3})
+                       .count());
+  list.push_back(Form("NonMaxSuppression", "")
+                     .in(DType::f32, {1, 3000, 4})
+                     .in(DType::f32, {1, 12, 3000})
+                     .in(Tensor::of<int64_t>({1}, {3000}))
+                     .out(DType::i64, {36000, 3})
+                     .count());
+  list.push_back(Form("NonMaxSuppression", "")
+                     .in(DType::f32, {1, 5000, 4})
+                     .in(DType::f32, {1, 1, 5000})
+                     .in(DType::i64, {1})
+                     .in(DType::f32, {1})
+                     .out(DType::i64, {5000, 3})
+                     .count());
   for (const char* mode : {"avg", "max"})
     for (const DType type : {DType::f16, DType::f32, DType::f64})
       list.push_back(

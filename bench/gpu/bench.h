@@ -120,6 +120,8 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
 void gemm_tiles(const std::string& epilogue, const std::string& wanted, const std::vector<std::array<int64_t, 3>>& problems);
 /// Products of 8-bit integers (gemm_int8.cpp): the best of each tactic.
 void gemm_int8(const std::vector<std::array<int64_t, 3>>& problems);
+/// gemm_int8_computed.cpp.
+void gemm_int8_computed();
 /// Chains of m rows, k columns to n, n to k and so on: in a CUDA graph as it is, and with early launch (gemm_chain.cpp).
 void gemm_chain(const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue);
 

@@ -3,7 +3,7 @@
 // usage: bench_gpu [--tf32] ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms [FIRST LAST] | roi_align | select
 //        | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE [~REGEX OF TILES] MxNxK|FIRST-LAST… | gemm_tiles EPILOGUE REGEX MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
-//        | gemm_int8 MxNxK|FIRST-LAST… | boxes | attention [PART OF A PROBLEM'S NAME [REGEX OF CANDIDATES]] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS [cute]]]]]]
+//        | gemm_int8 MxNxK|FIRST-LAST… | gemm_int8_computed | boxes | attention [PART OF A PROBLEM'S NAME [REGEX OF CANDIDATES]] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX OF PROBLEMS [cute]]]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -156,6 +156,8 @@ int main(int argc, char** argv) {
       gemm_chain(problems_of(argc - 3, argv + 3), argv[2]);
     } else if (what == "gemm_int8" && argc > 2) {
       gemm_int8(problems_of(argc - 2, argv + 2));
+    } else if (what == "gemm_int8_computed") {
+      gemm_int8_computed();
     } else if (what == "group_norm") {
       group_norm();
     } else if (what == "reduce") {
@@ -186,7 +188,7 @@ int main(int argc, char** argv) {
           "roi_align | select | gemm|gemm_hopper [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
           "gemm_every CSV EPILOGUE [~REGEX] MxNxK|FIRST-LAST... | "
           "gemm_tiles EPILOGUE REGEX MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | "
-          "gemm_int8 MxNxK|FIRST-LAST... | boxes | attention [PART [REGEX]] | "
+          "gemm_int8 MxNxK|FIRST-LAST... | gemm_int8_computed | boxes | attention [PART [REGEX]] | "
           "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV [REGEX [cute]]]]]]\n");
       return 2;
     }

@@ -31,13 +31,15 @@ template <int Lines, int LineCopies, int Threads> struct TileThreads {
 };
 
 /// What reads a tile: vectors of eight neighbouring lines at once (ldmatrix), single words of four neighbouring lines (tf32 along
-/// M or N), or vectors of every fourth line (float along K). Its 16-byte vectors are permuted so that this meets no bank twice.
-enum class Reads { neighbours, words, every_fourth };
+/// M or N), vectors of every fourth line (float along K), or of two neighbouring lines of every four (ldmatrix_trans of bytes along M or
+/// N). Its 16-byte vectors are permuted so that this meets no bank twice.
+enum class Reads { neighbours, words, every_fourth, pairs };
 
 /// Where byte `byte` of line `line` lies in a tile of lines of LineBytes.
 template <int LineBytes, Reads How> __device__ __forceinline__ u32 tile_offset(u32 line, u32 byte) {
   constexpr u32 last = LineBytes / 16 - 1;
   if constexpr (How == Reads::neighbours) return swizzled<LineBytes>(line, byte / 16) + byte % 16;
+  else if constexpr (How == Reads::pairs) return swizzled_pairs<LineBytes>(line, byte / 16) + byte % 16;
   else if constexpr (How == Reads::words) return line * LineBytes + ((byte / 16 ^ ((line & 3) << 1 & last)) << 4) + byte % 16;
   else return line * LineBytes + ((byte / 16 ^ (line >> 2 & 7 & last)) << 4) + byte % 16;
 }

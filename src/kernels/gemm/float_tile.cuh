@@ -29,7 +29,7 @@ struct FloatTile {
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes, shared_bytes = stages * stage_bytes;
 
   static __device__ __forceinline__ void synchronize() { __syncthreads(); }
-  static constexpr bool row_sums = false;
+  static constexpr u32 zeros = 0;
 
   static constexpr int part_k = 128;                                        // steps of K of a part
   static_assert(part_k % K == 0);

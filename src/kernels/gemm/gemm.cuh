@@ -52,7 +52,7 @@ template <class Tile, class A, class B, class Sum, int BatchRank, class Epilogue
 __device__ __forceinline__ void multiply_part(Tile& sums, char* shared,
                                               const WithEpilogue<BatchedGemmArgs<A, B, Sum, BatchRank>, Epilogue>& args,
                                               const TilePlace& place, u32 k_begin, int k_left) {
-  const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
+  const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k, steps = k_left;
   typename Tile::CopyA copy_a = copy_left<Tile>(args, place, k_begin);                            // (TileM, TileK)
   typename Tile::CopyB copy_b = copy_right<Tile>(args, place, k_begin);                           // (TileK, TileN)
   if constexpr (requires { Tile::woven; }) {
@@ -72,11 +72,7 @@ __device__ __forceinline__ void multiply_part(Tile& sums, char* shared,
       copy_b(to_b, k_left - t * Tile::tile_k);
     });
   }
-  if constexpr (Tile::row_sums) {
-    const GemmArgs<A, B, Sum>& g = args.args.gemm;
-    const u32 column = place.column * Tile::tile_n;
-    sums.take_zeros(g.b_zeros + column, static_cast<int>(g.n - column));
-  }
+  if constexpr (Tile::zeros != 0) sums.take_zeros(args.args.gemm, place.column * Tile::tile_n, steps);
 }
 
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.

@@ -32,14 +32,8 @@ __device__ __forceinline__ void finish_wide(const Tile& sums, char* shared, cons
   if (inside) epilogue.template fetch_some<ByColumn>(columns, start, 0, c, width);
 #pragma unroll
   for (int i = 0; i < Tile::rows; ++i) {
-    Sum* const to = exchange + lane / 4 * Tile::exchange_row;
     if (i > 0) __syncwarp();
-#pragma unroll
-    for (int j = 0; j < Tile::columns; ++j) {
-      const int at = exchanged(j * 8 + lane % 4 * 2);
-      *reinterpret_cast<Vector<Sum, 2>*>(to + at) = {sums.d[i][j][0], sums.d[i][j][1]};
-      *reinterpret_cast<Vector<Sum, 2>*>(to + 8 * Tile::exchange_row + at) = {sums.d[i][j][2], sums.d[i][j][3]};
-    }
+    sums.put(exchange, i, [](int c) { return static_cast<int>(exchanged(static_cast<u32>(c))); });
     __syncwarp();
     if (!inside) continue;
     const u32 first = row + Tile::first_row() + i * 16 + lane / of_row;

@@ -28,7 +28,7 @@ struct WovenTile : TensorTile<EA, EB, M, N, K, WarpsM, WarpsN, StageCount, false
   using Base::first_row;
   using Base::lane;
   using Base::rows;
-  static_assert(!Base::words);
+  static_assert(!Base::words && !Base::a_pairs && !Base::b_pairs);
   static constexpr bool woven = true;
   static constexpr int ring_bytes = StageCount * Base::stage_bytes;         // of stages
   static constexpr int steps = K / Product::k, products = steps * rows, ahead = Ring - 1;

@@ -193,7 +193,9 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const double active = static_cast<double>(std::min(blocks, multiprocessors));
   const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92;
   const double flying = active * static_cast<double>(together * (c.stages - 1) * (c.tile_m + c.tile_n) * c.tile_k * element);
-  const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3 : 1;  // copies that the thread waits for
+  const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3
+                        : p.a.anywhere || p.b.anywhere                 ? 1.5
+                                                                       : 1;  // waited for
   const double memory = p.moved_bytes() / std::min(bandwidth, flying / 0.9) * narrow;
   const double from_l2 =
       static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);
@@ -225,7 +227,8 @@ Result<std::vector<CudaConfig>> product_configs(const CudaProblem& p, const Gpu&
   if (!others) return others;
   std::vector<CudaConfig> all;  // woven ones first, which are faster where the guess is the same
   const bool tensor = p.type == DType::f16 || p.type == DType::bf16 || bytes(p.type, 1) == 1;
-  if (tensor && gpu.info.major >= 8 && !p.row_sums) add(p, gpu, Unit::tensor, woven_shapes, all);
+  const bool along_k = bytes(p.type, 1) > 1 || (p.a.k_major && p.b.k_major);
+  if (tensor && gpu.info.major >= 8 && p.zeros == 0 && along_k) add(p, gpu, Unit::tensor, woven_shapes, all);
   all.insert(all.end(), others->begin(), others->end());
   rank(p, gpu, all);
   return all;

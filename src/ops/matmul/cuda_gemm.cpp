@@ -35,6 +35,7 @@ std::string source_of(const CudaProblem& p, const CudaConfig& c) {
 Args arguments(const CudaProblem& p, const CudaConfig& c) {
   const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
   Args args = p.gemm_args(c.tile_m, c.tile_n);
+  args.a_zero_known = p.a_zero;
   args.split_k = static_cast<uint32_t>(c.streams > 0 ? c.tiles(p) - c.streamed : (steps + c.splits - 1) / c.splits * c.tile_k);
   return args;
 }
@@ -53,7 +54,9 @@ class CudaProduct final : public CompiledKernel {
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
         args_(arguments(p, c)),
         batches_(p.batch_views(), 1),
-        row_sums_(p.row_sums),
+        zeros_(p.zeros),
+        computed_a_zero_(p.computed_a_zero),
+        computed_b_zero_(p.computed_b_zero),
         partial_bytes_((c.streams > 0  ? 2 * c.streams
                         : c.splits > 1 ? blocks_ * splits_
                                        : 0) *
@@ -73,7 +76,9 @@ class CudaProduct final : public CompiledKernel {
     args_.a = b.inputs[0];
     args_.b = b.inputs[1];
     args_.partial = b.workspace;
-    if (row_sums_) args_.b_zeros = static_cast<const int32_t*>(b.inputs[2]);
+    if ((zeros_ & kernels::zeros_of_b) && !computed_b_zero_) args_.b_zeros = static_cast<const int32_t*>(b.inputs[2]);
+    if (computed_a_zero_) args_.a_zero = b.inputs[3];
+    if (computed_b_zero_) args_.b_zero = b.inputs[4];
     Arguments arguments;
     arguments.value(args_).bytes(batches_.data(), batches_.size()).bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, shape_, arguments);
@@ -93,7 +98,8 @@ class CudaProduct final : public CompiledKernel {
   device::cuda::LaunchShape shape_;
   Args args_;
   WalkArgument batches_;
-  bool row_sums_;
+  uint32_t zeros_;
+  bool computed_a_zero_, computed_b_zero_;
   int64_t partial_bytes_;
   std::shared_ptr<device::cuda::Memory> arrived_;
 };
@@ -102,7 +108,8 @@ class CudaProduct final : public CompiledKernel {
 
 std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
   const std::string tile = fmt::format("{}, {}, {}, {}, {}, {}", c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages);
-  const std::string copies = fmt::format("{}, {}, {}, {}", p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
+  const auto copy = [](const CudaOperand& o) { return o.anywhere ? -o.vec : o.vec; };
+  const std::string copies = fmt::format("{}, {}, {}, {}", p.a.k_major, copy(p.a), p.b.k_major, copy(p.b));
   if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
   const std::string types =
       c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
@@ -110,7 +117,7 @@ std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
     return fmt::format("FedTile<{}, {}, {}, {}, {}, {}, {}, {}, {}>", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.warps_m,
                        c.warps_n, c.stages, c.ring, p.a.k_major, p.b.k_major);
   if (c.ring > 0) return fmt::format("WovenTile<{}, {}, {}, {}>", types, tile, c.ring, copies);
-  return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
+  return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.zeros);
 }
 
 CudaEpilogue tile_epilogue(const CudaProblem& p, const CudaConfig& c) {

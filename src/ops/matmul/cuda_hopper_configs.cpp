@@ -146,8 +146,7 @@ std::optional<Refusal> rejects_types(const CudaProblem& p, const Gpu& gpu) {
                   smelt::name(p.type), smelt::name(p.type_b));
   if (p.norm != kernels::HopperNorm::none && (bytes(p.type, 1) != 2 || !p.a.k_major))
     return refuse(Reason::wrong_layout, "rows that are normalised first, of other than 16 bits or not along K");
-  if (p.row_sums)
-    return refuse(Reason::wrong_value, "the right operand's zero points times the rows' sums, which it does not take");
+  if (p.zeros != 0) return refuse(Reason::wrong_value, "zero points times the rows' or columns' sums, which it does not take");
   if (along_k_only(p) && !(p.a.k_major && (p.b.k_major || p.weights.valid())))
     return refuse(Reason::wrong_layout, "an operand's lines do not run along K, which those of {} must", smelt::name(p.type));
   return std::nullopt;
@@ -342,7 +341,7 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
       // Of integers wgmma has no such widths.
       if (integers(p) && (c.columns() == 40 || c.columns() == 56 || c.columns() == 72)) continue;
       // b's lines may lie in any order where they are laid so by the build.
-      if (!c.swap && (integers(p) || (along_k && transposed)))
+      if (!c.swap && ((integers(p) && p.constant_b) || (along_k && transposed)))
         c.finishing = Finishing::side_by_side, c.width = lane_columns(p, c.tile_n);
       if (of_images && c.swap && integers(p)) c.finishing = Finishing::in_registers, c.paired = true;
       const After after = c.width > 0 ? After(p, c.width) : whole;

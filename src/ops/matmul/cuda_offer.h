@@ -26,8 +26,8 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 
 /// cuda_product of a config whose stages tensor maps bring: cuda_fed.cpp.
 std::unique_ptr<Kernel> fed_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
-/// One kernel of "cuda": inputs 0 and 1 are a and b, 2 the zero points of b's columns where the problem has row_sums, and the
-/// epilogue's as its operands say.
+/// One kernel of "cuda": inputs 0 and 1 are a and b, 2 to 4 zero points as CudaProblem has them, and
+/// the epilogue's as its operands say.
 std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
 
 }  // namespace smelt::ops::matmul

@@ -20,6 +20,7 @@ struct CudaOperand {
   int64_t alignment = 1;     // bytes, of its first element
   bool k_major = true;       // elements along k lie side by side (or those of neither axis do)
   int64_t vec = 1;           // elements of the widest copy, 16 bytes at most, that begins in every line's every vec-th
+  bool anywhere = false;     // of bytes: copies of 16, which begin at any address, by way of registers
 };
 
 /// A product but for its types and what follows.
@@ -55,8 +56,11 @@ struct CudaProblem : CudaGeometry {
   DType type = DType::f16, type_b = DType::f16;
   CudaEpilogue epilogue;
   Problem problem;  // the cache's key
-  // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
-  bool row_sums = false, fused_multiply_add = true;
+  // Of 8-bit products: whose zero points are taken from the sums (kernels::zeros_of_a, zeros_of_b). b's are input 2, one for each column,
+  // or where a run computes it the one in input 4; a's is a_zero, or in input 3. And programs round at every operation.
+  uint32_t zeros = 0;
+  int32_t a_zero = 0;
+  bool computed_a_zero = false, computed_b_zero = false, fused_multiply_add = true;
   bool constant_b = false;  // no kernel writes it
   Tensor weights;           // b where it is a constant whose matrix lies dense as [K, N], and batches repeat it; else not valid()
   double image_bytes = 0;   // of a, where it is an image whose windows a convolution reads; 0: a matrix

@@ -72,6 +72,56 @@ TEST(Banks, of_columns_that_lanes_read_meet_once) {
     }
 }
 
+/// Bytes whose lines run along M or N: what ldmatrix_trans reads at once, two neighbouring lines of every four, and what copies write.
+template <int LineBytes> void expect_pairs_of_lines(int often) {
+  constexpr uint32_t vectors = LineBytes / 16;
+  std::set<uint32_t> places;
+  for (uint32_t line = 0; line < 64; ++line)
+    for (uint32_t v = 0; v < vectors; ++v) places.insert(k::swizzled_pairs<LineBytes>(line, v));
+  EXPECT_EQ(places.size(), 64 * vectors);
+  EXPECT_EQ(*places.rbegin(), 64 * LineBytes - 16U);
+  for (uint32_t step = 0; step < 64; step += 32)
+    for (uint32_t v = 0; v < vectors; ++v)
+      for (uint32_t matrix = 0; matrix < 4; ++matrix) {
+        std::vector<uint32_t> addresses;
+        for (uint32_t lane = matrix * 8; lane < matrix * 8 + 8; ++lane)
+          addresses.push_back(k::swizzled_pairs<LineBytes>(step + k::paired_line(lane), v));
+        EXPECT_EQ(busiest(addresses, 16), often) << LineBytes << " bytes a line, matrix " << matrix;
+      }
+  for (uint32_t first = 0; first < 64 * vectors; first += 8) {
+    std::vector<uint32_t> addresses;
+    for (uint32_t copy = first; copy < first + 8; ++copy)
+      addresses.push_back(k::swizzled_pairs<LineBytes>(copy / vectors, copy % vectors));
+    EXPECT_EQ(busiest(addresses, 16), 1) << LineBytes << " bytes a line, copies from " << first;
+  }
+}
+
+TEST(Banks, of_bytes_across_k_meet_once_in_lines_of_64_and_more) {
+  expect_pairs_of_lines<16>(2);
+  expect_pairs_of_lines<32>(2);
+  expect_pairs_of_lines<64>(1);
+  expect_pairs_of_lines<128>(1);
+  expect_pairs_of_lines<256>(1);
+}
+
+/// ldmatrix_trans gives lane (g, t) of a matrix of eight lines the pairs g of lines 2 t and 2 t + 1; of the four matrices' pairs the even
+/// and the odd bytes are words of four steps of K, of columns 2 g and 2 g + 1.
+TEST(Banks, of_bytes_across_k_make_words_of_four_steps_of_a_column) {
+  const auto byte = [](uint32_t line, uint32_t column) { return line << 4 | column; };  // what lies there
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    const uint32_t g = lane / 4, t = lane % 4;
+    uint32_t pairs[4][4];  // bytes
+    for (uint32_t m = 0; m < 4; ++m)
+      for (uint32_t b = 0; b < 4; ++b) pairs[m][b] = byte(k::paired_line(m * 8 + 2 * t + b / 2), 2 * g + b % 2);
+    for (const bool odd : {false, true})
+      for (uint32_t half = 0; half < 2; ++half)
+        for (uint32_t b = 0; b < 4; ++b) {
+          const uint32_t from = (odd ? k::odd_bytes : k::even_bytes) >> 4 * b & 7;  // as __byte_perm chooses
+          EXPECT_EQ(pairs[2 * half + from / 4][from % 4], byte(half * 16 + 4 * t + b, 2 * g + (odd ? 1 : 0))) << lane;
+        }
+  }
+}
+
 /// Weights lie in memory as stages have them: thread t copies vector t.
 TEST(Banks, of_copies_of_weights_meet_once) {
   for (uint32_t first = 0; first < 256; first += 8) {

@@ -92,6 +92,47 @@ std::vector<Form> all_forms() {
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
   quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
   list.push_back(std::move(quantized));
+  // Of two computed matrices of 8 bits: scores, with zero points of both; what they weigh, of rows that begin anywhere, across K; zero
+  // points that the run computes; and what Hopper's own instructions take.
+  const std::string requantised =
+      "(in0:f32) { %1 = const(0.05):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; %4 = const(121):f32; %5 = add(%3, %4):f32; "
+      "%6 = const(0):f32; %7 = const(255):f32; %8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8; return %9 }";
+  const Tensor scale = Tensor::scalar(0.01f), zero = Tensor::scalar<uint8_t>(117);
+  list.push_back(Form("QLinearMatMul", smelt_domain, {{"transB", int64_t{1}}}, requantised)
+                     .in(DType::u8, {2, 12, 384, 64})
+                     .in(DType::u8, {2, 12, 384, 64})
+                     .in(scale)
+                     .in(zero)
+                     .in(scale)
+                     .in(zero)
+                     .out(DType::u8, {2, 12, 384, 384}));
+  list.push_back(Form("QLinearMatMul", smelt_domain, {}, requantised)
+                     .in(DType::u8, {1, 12, 197, 197})
+                     .in(DType::i8, {1, 12, 197, 64})
+                     .in(scale)
+                     .in(DType::undefined, {})
+                     .in(scale)
+                     .in(Tensor::scalar<int8_t>(-3))
+                     .out(DType::u8, {1, 12, 197, 64}));
+  list.push_back(Form("MatMulInteger", "")
+                     .in(DType::u8, {3, 40, 100})
+                     .in(DType::u8, {3, 100, 60})
+                     .in(DType::u8, {})
+                     .in(DType::u8, {1})
+                     .out(DType::i32, {3, 40, 60}));
+  list.push_back(Form("QLinearMatMul", smelt_domain, {{"transA", int64_t{1}}, {"transB", int64_t{1}}})
+                     .in(DType::i8, {128, 512})
+                     .in(DType::i8, {256, 128})
+                     .in(scale)
+                     .in(DType::undefined, {})
+                     .in(scale)
+                     .in(DType::undefined, {})
+                     .out(DType::f32, {512, 256}));
+  Form along_k("QLinearMatMul", smelt_domain, {{"transB", int64_t{1}}});
+  along_k.in(DType::i8, {12, 512, 64}).in(DType::i8, {12, 512, 64}).in(scale).in(DType::undefined, {}).in(scale);
+  along_k.in(DType::undefined, {}).out(DType::f32, {12, 512, 512});
+  along_k.arch = "sm_90a";
+  list.push_back(std::move(along_k));
   Form floats("MatMul", smelt_domain, {}, "(in0:f32) { %1 = cast(in0):f16; return %1 }");
   floats.in(DType::f8e4m3fn, {384, 768}).in(Tensor::zeros(DType::f8e4m3fn, {768, 3072})).out(DType::f16, {384, 3072});
   floats.arch = "sm_90a";

@@ -12,14 +12,17 @@
 namespace smelt::ops::matmul {
 namespace {
 
+constexpr int64_t anywhere = 0;  // copies of 16 bytes at any address
+
 /// A product of two operands, stored transposed or not, whose copies take so many bytes.
 CudaProblem product(DType type, bool a_along_k, bool b_along_k, int64_t copy_bytes) {
   CudaProblem p;
   p.type = p.type_b = type;
   p.m = p.n = 4096, p.k = 4096;
-  const int64_t vec = std::max<int64_t>(1, copy_bytes / bytes(type, 1));
+  const int64_t vec = copy_bytes == anywhere ? 16 : std::max<int64_t>(1, copy_bytes / bytes(type, 1));
   p.a = {.outer = a_along_k ? p.k : 1, .k = a_along_k ? 1 : p.m, .alignment = 16, .k_major = a_along_k, .vec = vec};
   p.b = {.outer = b_along_k ? p.k : 1, .k = b_along_k ? 1 : p.n, .alignment = 16, .k_major = b_along_k, .vec = vec};
+  p.a.anywhere = p.b.anywhere = copy_bytes == anywhere;
   return p;
 }
 
@@ -28,12 +31,15 @@ std::set<std::string> tiles(const Gpu& gpu) {
   std::set<std::string> found;
   for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::i8, DType::u8})
     for (const int along_k : {0, 1, 2, 3})
-      for (const int64_t copy : {16, 8, 4, 2}) {
-        if (bytes(type, 1) == 1 && along_k != 3) continue;  // bytes lie along K
-        const CudaProblem p = product(type, along_k & 1, along_k & 2, copy);
-        const auto configs = product_configs(p, gpu);
-        if (!configs) continue;
-        for (const CudaConfig& c : *configs) found.insert(tile_type(p, c));
+      for (const int64_t copy : {int64_t{16}, int64_t{8}, int64_t{4}, int64_t{2}, anywhere}) {
+        if (copy == anywhere && bytes(type, 1) != 1) continue;
+        for (uint32_t zeros = 0; zeros <= (bytes(type, 1) == 1 && copy == 16 ? 3U : 0U); ++zeros) {
+          CudaProblem p = product(type, along_k & 1, along_k & 2, copy);
+          p.zeros = zeros;
+          const auto configs = product_configs(p, gpu);
+          if (!configs) continue;
+          for (const CudaConfig& c : *configs) found.insert(tile_type(p, c));
+        }
       }
   return found;
 }

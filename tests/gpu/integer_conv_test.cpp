@@ -89,6 +89,26 @@ TEST(GpuIntegerConv, weights_of_more_than_8_bits_and_of_zero_points_by_channel) 
   }
 }
 
+/// Weights that the run computes: rows of all places' taps, or the image where it lies.
+TEST(GpuIntegerConv, by_computed_weights) {
+  for (const Case& c : cases())
+    for (const DType x : {DType::u8, DType::i8})
+      for (const bool zeros_computed : {true, false})
+        for (const Layout from : {Layout::plain, Layout::nhwc}) {
+          SCOPED_TRACE(fmt::format("{} by {} {} {}", to_string(c.x), to_string(c.w), name(x), name(from)));
+          Trial t = integer_trial(c, x, x == DType::u8 ? DType::i8 : DType::u8, zeros_computed, from);
+          t.bound.inputs[1].constant = {};
+          if (zeros_computed) t.bound.inputs[3].constant = {};
+          t.bound.outputs[0].layout = Layout::plain;
+          EXPECT_FALSE(check_some(t).empty());
+        }
+  Trial t = integer_trial(cases()[0], DType::u8, DType::i8, true, Layout::plain);  // a zero point for each channel
+  t.bound.inputs[1].constant = {};
+  t.inputs[3] = t.bound.inputs[3].constant = random_bytes(DType::i8, {cases()[0].w[0]}, 5);
+  t.bound.inputs[3].shape = {cases()[0].w[0]};
+  EXPECT_FALSE(check_some(t).empty());
+}
+
 /// As DynamicQuantizeLinear, ConvInteger, Cast, Mul by a computed scale and a bias become one node.
 TEST(GpuIntegerConv, fused_with_a_computed_scale) {
   for (const Case& c : cases())

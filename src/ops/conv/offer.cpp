@@ -119,6 +119,8 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 }
 
 void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
+  const auto computed = [&](size_t i) { return node.has(i) && !node.constant(i); };
+  if (computed(1) || computed(3)) return offer_integer_rows_cuda(node, machine, offer);
   auto q = integer_request(node, machine.threads);
   if (!q) return offer.refuse("cuda", q.refusal());
   const Quantization& numbers = q->quantization();

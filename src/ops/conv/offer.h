@@ -53,6 +53,8 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
 void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
+/// "cuda" and "hopper" of ConvInteger whose weights or their zero point are computed: cuda_integer_rows.cpp.
+void offer_integer_rows_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
 /// "cpu": ConvInteger of any bytes, by columns; DeformConv of f64 likewise.
 void offer_integer_columns(const BoundNode& node, const Machine& machine, Offer& offer);

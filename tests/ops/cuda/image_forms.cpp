@@ -73,6 +73,12 @@ std::vector<Form> image_forms() {
                      .in(DType::u8, {})
                      .in(Tensor::zeros(DType::i8, {1}))
                      .out(DType::i32, {1, 64, 28, 28}));
+  // Weights that the run computes.
+  list.push_back(Form("ConvInteger", "", {{"pads", around}})
+                     .in(DType::u8, {1, 64, 28, 28})
+                     .in(DType::i8, {64, 64, 3, 3})
+                     .in(DType::u8, {})
+                     .out(DType::i32, {1, 64, 28, 28}));
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group, int64_t zero_point = 3) {
     const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(zero_point).cast(type);

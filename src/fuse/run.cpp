@@ -254,12 +254,14 @@ Ledger run(Graph& g, const Options& options) {
     replace(quantized_conv, quantized_conv_by_constants);
     replace(quantized_matmul, quantized_matmul_by_constants);
     replace(qlinear_operator, qlinear_operator_by_constants);
+    replace(qlinear_parts, qlinear_parts_but_softmax);
     replace(dynamic_product, dynamic_convolution);
   }
+  const auto nowhere = +[](const Graph&, NodeId) -> Outcome { return NotHere{}; };
+  if (!options.int8_by_constants)
+    for (const auto match : {quantized_rows, quantized_softmax}) replace(match, nowhere);
   if (!options.taken_apart)
-    for (const auto match : {unroll_loop, einsum_groups})
-      replace(
-          match, +[](const Graph&, NodeId) -> Outcome { return NotHere{}; });
+    for (const auto match : {unroll_loop, einsum_groups}) replace(match, nowhere);
   if (options.widened == WidenedFloats::none) replace(widen_convolutions, widen_convolutions_nowhere);
   if (options.widened == WidenedFloats::f16) replace(widen_convolutions, widen_convolutions_of_f16);
   if (options.blocks_in_parts) replace(block_matmul, block_matmul_nowhere);

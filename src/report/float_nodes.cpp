@@ -11,9 +11,9 @@
 namespace smelt::report {
 namespace {
 
-constexpr std::array<std::string_view, 9> to_8_bits = {"quantized_conv",   "quantized_matmul",     "quantized_movement",
-                                                       "quantized_concat", "quantized_transposed", "qlinear_operator",
-                                                       "qlinear_parts",    "dynamic_product",      "int8_by_constants"};
+constexpr std::array<std::string_view, 10> to_8_bits = {
+    "quantized_softmax",    "quantized_conv",   "quantized_matmul", "quantized_movement", "quantized_concat",
+    "quantized_transposed", "qlinear_operator", "qlinear_parts",    "dynamic_product",    "int8_by_constants"};
 
 bool is_integer_product(const Node& n) {
   return n.op.starts_with("QLinear") || n.op == "StemQLinearConv" || n.op == "MatMulInteger" || n.op == "ConvInteger" ||

@@ -80,5 +80,41 @@ TEST_F(GpuSoftmax, infinities_nan_and_slices) {
   expect(std::move(t), tolerance(DType::f16));
 }
 
+/// Of 8 bits: the same but where a probability lies between two integers, which sums in another order put on the other side.
+TEST_F(GpuSoftmax, of_bytes_between_their_scales) {
+  for (const DType x : {DType::u8, DType::i8})
+    for (const DType y : {DType::u8, DType::i8})
+      for (const int64_t width : {1, 3, 16, 91, 197, 384, 1000, 4096, 40000}) {
+        Trial t;
+        t.node.op = "QLinearSoftmax";
+        t.node.domain = microsoft_domain;
+        t.node.attrs["axis"] = int64_t{-1};
+        t.node.attrs["opset"] = int64_t{13};
+        t.add(x == DType::u8 ? random_tensor(x, {2, 7, width}, 1, 0, 255.99) : random_tensor(x, {2, 7, width}, 1, -128, 127.99),
+              false);
+        t.add(Tensor::scalar(0.03f), true);
+        t.add(Tensor::scalar<int64_t>(x == DType::u8 ? 121 : -4).cast(x), true);
+        t.add(Tensor::scalar(width < 100 ? 1.f / 255 : 1.f / 4000), true);
+        t.add(Tensor::scalar<int64_t>(y == DType::u8 ? 0 : -128).cast(y), true);
+        t.result(y, {2, 7, width});
+        const std::vector<double> want = expected(t).to_doubles();
+        t.bound.node = &t.node;
+        const Offer o = offer(t.bound, gpu_machine());
+        size_t kernels = 0;
+        for (const Candidate& c : o.candidates) {
+          if (c.tactic != "cuda") continue;
+          ++kernels;
+          const std::vector<double> got = run_on_gpu(t, c)[0].to_doubles();
+          size_t apart = 0;
+          for (size_t i = 0; i < want.size(); ++i) {
+            EXPECT_LE(std::abs(got[i] - want[i]), 1) << o.problem << ' ' << c.config << " at " << i;
+            apart += got[i] != want[i] ? 1 : 0;
+          }
+          EXPECT_LE(apart, 1 + want.size() / 1000) << o.problem << ' ' << c.config;
+        }
+        EXPECT_GT(kernels, 0u);
+      }
+}
+
 }  // namespace
 }  // namespace smelt::ops

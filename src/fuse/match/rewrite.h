@@ -72,11 +72,13 @@ struct Options {
   std::vector<std::string> skip;  // rewrites left out
   bool verify_each = true;        // run the verifier after each rewrite
   ConcatForm concat = ConcatForm::in_place;
-  bool int8_by_constants = false;  // int8 products by something computed have no kernel, and stay in parts
-  bool taken_apart = false;        // Loops of known turns become their turns, Einsums of groups of axes products
-  bool blocks_in_parts = false;    // products by weights in blocks have no kernel, and stay in parts
-  bool bare_f64_conv = false;      // convolutions of f64 have no kernel with what follows, which stays apart
-  bool causal_apart = false;       // ONNX's causal Attention over lengths that only a run knows has a kernel, and stays
+  // A GPU's int8 kernels: products by computed scales, zero points or images' weights have none, and stay in parts; transposed matrices are
+  // multiplied as they lie, and softmax works on 8 bits.
+  bool int8_by_constants = false;
+  bool taken_apart = false;      // Loops of known turns become their turns, Einsums of groups of axes products
+  bool blocks_in_parts = false;  // products by weights in blocks have no kernel, and stay in parts
+  bool bare_f64_conv = false;    // convolutions of f64 have no kernel with what follows, which stays apart
+  bool causal_apart = false;     // ONNX's causal Attention over lengths that only a run knows has a kernel, and stays
   WidenedFloats widened = WidenedFloats::none;
   Rates rates = {};
 };

@@ -20,6 +20,7 @@ Outcome concat_conv_everywhere(const Graph& g, NodeId n);
 Outcome quantized_conv_by_constants(const Graph& g, NodeId n);
 Outcome quantized_matmul_by_constants(const Graph& g, NodeId n);
 Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
+Outcome qlinear_parts_but_softmax(const Graph& g, NodeId n);
 Outcome dynamic_convolution(const Graph& g, NodeId n);
 /// Where no kernel takes weights in blocks.
 Outcome block_matmul_nowhere(const Graph& g, NodeId n);

@@ -7,6 +7,7 @@ namespace smelt::ops {
 namespace {
 
 bool is_softmax(const Node& n) { return n.is("Softmax") || n.is("LogSoftmax"); }
+bool is_softmax_of_bytes(const Node& n) { return n.is("QLinearSoftmax", microsoft_domain); }
 bool is_loss(const Node& n) { return n.is("NegativeLogLikelihoodLoss") || n.is("SoftmaxCrossEntropyLoss"); }
 
 void offer_softmax_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -24,6 +25,7 @@ void offer_losses_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
 
 constexpr OperatorTactics operators[] = {
     {is_softmax, offer_softmax_cpu, offer_softmax_cuda},
+    {is_softmax_of_bytes, nullptr, offer_softmax_bytes_cuda},
     {is_loss, offer_losses_cpu, offer_loss_cuda},
 };
 

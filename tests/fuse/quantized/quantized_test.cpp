@@ -296,39 +296,6 @@ TEST(QLinearParts, stay_together_where_the_form_says_more_than_its_parts) {
   EXPECT_EQ(verdict(open, qlinear_parts, "form"), "missing_input by form");
 }
 
-/// y = a · b, both computed, as "product": in parts, or as one QLinearMatMul.
-struct ComputedProduct : Builder {
-  explicit ComputedProduct(bool in_parts) {
-    const SymShape rows{8, 32}, columns{32, 16};
-    const ValueId a = input("a", rows, DType::u8), w = input("b", columns, DType::u8);
-    const ValueId s = scalar(0.125), z = scalar(7, DType::u8), ys = scalar(4), yz = scalar(90, DType::u8);
-    if (!in_parts) {
-      output(node("product", "QLinearMatMul", {a, s, z, w, s, z, ys, yz}, matrix, DType::u8));
-      return;
-    }
-    const ValueId da = node("da", "DequantizeLinear", {a, s, z}, rows), dw = node("dw", "DequantizeLinear", {w, s, z}, columns);
-    output(node("q", "QuantizeLinear", {node("product", "MatMul", {da, dw}, matrix), ys, yz}, matrix, DType::u8));
-  }
-};
-
-TEST(Int8ByConstants, leaves_products_of_two_computed_operands_in_parts) {
-  for (const bool in_parts : {true, false}) {
-    ComputedProduct b(in_parts);
-    const Graph before = clone(b.g);
-    const Ledger ledger = run(b.g, {.int8_by_constants = true});
-    if (in_parts) {
-      EXPECT_EQ(rejection(ledger, "quantized_matmul"), "not_constant");
-    }
-    EXPECT_EQ(matches(ledger, "qlinear_operator"), in_parts ? 0u : 1u);
-    for (const NodeId n : b.g.topological()) EXPECT_NE(b.g.node(n).op, "QLinearMatMul");
-    expect_same_outputs(before, b.g);
-    ComputedProduct elsewhere(in_parts);
-    run(elsewhere.g);
-    EXPECT_EQ(elsewhere.g.live_nodes(), 1u);
-    EXPECT_TRUE(elsewhere.g.node(elsewhere.g.topological()[0]).is("QLinearMatMul", smelt_domain));
-  }
-}
-
 TEST(Int8ByConstants, multiplies_integers_by_constants) {
   QConv conv;
   run(conv.g, {.int8_by_constants = true});

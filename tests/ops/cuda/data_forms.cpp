@@ -42,6 +42,13 @@ std::vector<Form> data_forms() {
   list.push_back(Form("ArgMax", "", {{"axis", int64_t{1}}}).in(DType::f16, {8, 1000}).out(DType::i64, {8, 1}));
   list.push_back(Form("Softmax", "").in(DType::f32, {3234, 91}).out(DType::f32, {3234, 91}));
   list.push_back(Form("Softmax", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 64, 40}).out(DType::f16, {2, 64, 40}));
+  list.push_back(Form("QLinearSoftmax", microsoft_domain, {{"axis", int64_t{-1}}, {"opset", int64_t{13}}})
+                     .in(DType::u8, {12, 384, 384})
+                     .in(Tensor::scalar(0.1f))
+                     .in(Tensor::scalar<uint8_t>(120))
+                     .in(Tensor::scalar(0.004f))
+                     .in(Tensor::scalar<uint8_t>(0))
+                     .out(DType::u8, {12, 384, 384}));
   list.push_back(Form("LogSoftmax", "").in(DType::bf16, {1, 300000}).out(DType::bf16, {1, 300000}));
   list.push_back(Form("Gather", "").in(DType::f16, {30522, 768}).in(DType::i64, {8, 384}).out(DType::f16, {8, 384, 768}));
   list.push_back(Form("GatherND", "").in(DType::f32, {3234, 4}).in(DType::i64, {300, 1}).out(DType::f32, {300, 4}));

@@ -75,8 +75,18 @@ bool feeds(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
          c.splits == 1 && !rejects_map(p.a, "a", p.m, p.k, p.batch, 2) && !rejects_map(p.b, "b", p.n, p.k, p.batch, 2);
 }
 
+/// Whether ptxas spills the tile of two computed matrices of bytes: warps of 64 x 64 that have sums over rows and columns too, or whose
+/// operands lie across K; of rows across K, long stages whose fragments do not load ahead; the largest woven one.
+bool spills(const CudaProblem& p, const CudaConfig& c) {
+  if (bytes(p.type, 1) != 1 || p.constant_b) return false;
+  if (c.ring > 0) return c.tile_m * c.tile_n >= 192 * 256;
+  const bool large = c.tile_m / c.warps_m * (c.tile_n / c.warps_n) >= 64 * 64;
+  return (large && (p.zeros != 0 || !p.a.k_major || !p.b.k_major)) || (!p.a.k_major && !c.ahead && c.tile_k >= 128);
+}
+
 bool runs(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
   const int64_t element = bytes(p.type, 1);
+  if (spills(p, c)) return false;
   if (c.shared_bytes(element) > gpu.info.shared_per_block) return false;
   if (c.fed) return feeds(p, c, gpu);
   if (!shares(c, p.a, c.tile_m) || !shares(c, p.b, c.tile_n)) return false;

@@ -123,6 +123,7 @@ struct StepInfo {
   bool on_host = false;                          // true: runs on the processor although the plan is for a GPU
   double measured_us = 0;                        // the tactic's fastest run when it was tuned; 0: it was not measured
   bool measured_under_load = false;              // other work had the cores then: a later build in quiet measures it again
+  int decided_with = 0;                          // the number of threads that it was chosen by, where that is another; else 0
   bool out_of_time = false;                      // the time limit for tuning came before all candidates were measured
   std::vector<TacticNote> others;                // the tactics that were not chosen
   std::vector<std::string> sources;              // names of the ONNX nodes that it stands for
@@ -163,6 +164,8 @@ struct BuildInfo {
   int64_t under_load = 0;   // problems whose timings were taken while other work had the cores
   int64_t out_of_time = 0;  // problems of which the time limit left candidates unmeasured
   int64_t packed = 0;       // bytes of weights that were packed for kernels; a plan's file may hold them packed
+  int64_t reused = 0;       // problems decided by timings with another number of threads, and not measured
+  int64_t narrowed = 0;     // problems of which those timings left candidates out
 };
 
 struct MemoryInfo {

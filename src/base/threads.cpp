@@ -11,6 +11,7 @@
 
 #include "base/helper_thread.h"
 #include "base/waiting.h"
+#include "base/widest.h"
 
 namespace smelt {
 
@@ -37,6 +38,7 @@ constexpr microseconds first_look{10}, look_asleep{1000};
 constexpr uint32_t caller_sleeps = 1u << 31;
 
 thread_local bool inside_region = false;
+thread_local int widest = 1;  // Widest
 
 Caller& this_caller() {
   thread_local Caller caller;
@@ -330,9 +332,14 @@ int team_threads() { return inside_region ? 1 : team().threads > 0 ? team().thre
 
 bool in_region() { return inside_region; }
 
+Widest::Widest() : before_(std::exchange(widest, 1)) {}
+Widest::~Widest() { widest = std::max(widest, before_); }
+int Widest::threads() const { return widest; }
+
 Region::Region(Task task, void* data, int64_t pieces, int threads)
     : task_(task), data_(data), threads_(threads), spin_(team().spin), parts_(Parts::of(threads)) {
   pool_ = team().pool ? team().pool : own_pool();
+  widest = std::max(widest, threads);
   for (int t = 0; t < threads; ++t) {
     parts_[t].next.store(pieces * t / threads, std::memory_order_relaxed);
     parts_[t].end = pieces * (t + 1) / threads;

@@ -23,6 +23,7 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
                               {"q3_us", "q3", us},
                               {"tactics", "measured", count},
                               {"level", "level", count},
+                              {"other_threads", "with other threads", count},
                               {"device", "device"},
                               {"versions", "versions"}}};
   for (const tune::CacheEntry& e : list) {
@@ -30,7 +31,8 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
     const tune::Timing& best = e.timings[tune::winner(e.timings)];
     const std::string tactic = best.config.empty() ? best.tactic : best.tactic + " " + best.config;
     t.rows.push_back({e.key.problem, tactic, best.min, best.q1, best.q3, static_cast<int64_t>(e.timings.size()), e.level,
-                      e.key.device, e.key.versions});
+                      std::ranges::count_if(e.timings, [](const tune::Timing& t) { return t.with_threads > 0; }), e.key.device,
+                      e.key.versions});
   }
   t.note = fmt::format("{} problems", t.rows.size());
   return t;

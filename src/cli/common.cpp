@@ -177,7 +177,10 @@ std::string build_text(const Plan& plan, double seconds) {
   const BuildInfo b = plan.build_info();
   std::string stages = report::stages_text(plan);
   if (!stages.empty()) stages = "\n  " + stages;
-  if (b.tuning_level == 0) return fmt::format("built in {} (tuning level 0: nothing measured){}", time(seconds), stages);
+  if (b.tuning_level == 0)
+    return fmt::format(
+        "built in {} (tuning level 0: nothing measured{}){}", time(seconds),
+        b.reused > 0 ? fmt::format(", {} problems decided by timings with another number of threads", b.reused) : "", stages);
   const std::string clocks = report::clocks_text(b.clocks);
   std::string doubts;
   if (b.under_load > 0)
@@ -187,6 +190,12 @@ std::string build_text(const Plan& plan, double seconds) {
   if (b.out_of_time > 0)
     doubts +=
         fmt::format("\n  {} of {} problems were decided by estimates: the time for measuring was up", b.out_of_time, b.problems);
+  if (b.reused + b.narrowed > 0)
+    doubts += fmt::format(
+        "\n  {} problems were decided by timings with another number of threads, and of {} only what these put near the fastest "
+        "was "
+        "measured",
+        b.reused, b.narrowed);
   if (const std::string early = report::early_launch_text(run::early_launch_of(plan)); !early.empty())
     doubts += "\n  kernels begin early: " + early;
   return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}{}, {} from the cache){}{}", time(seconds),

@@ -10,7 +10,7 @@ namespace smelt::plan {
 namespace {
 
 constexpr const char *device_key = "smelt.plan.device", *tactics_key = "smelt.plan.tactics", *plain_key = "smelt.plan.plain",
-                     *apart_key = "smelt.plan.apart", *profiles_key = "smelt.plan.profiles";
+                     *apart_key = "smelt.plan.apart", *profiles_key = "smelt.plan.profiles", *timings_key = "smelt.plan.timings";
 constexpr std::string_view scalar = "scalar";
 
 std::string extract(std::map<std::string, std::string>& metadata, const char* key) {
@@ -112,6 +112,7 @@ CarriedChoices read_choices(std::map<std::string, std::string>& metadata) {
   carried.plain = lines_in(metadata, plain_key);
   carried.apart = lines_in(metadata, apart_key);
   carried.profiles = profiles_in(extract(metadata, profiles_key));
+  carried.timings = extract(metadata, timings_key);
   carried.early = read_early_launch(metadata);
   return carried;
 }
@@ -131,6 +132,7 @@ void write_choices(const CarriedChoices& carried, std::map<std::string, std::str
       profiles += fmt::format("{} {} {} {}\n", text_of(r.min), text_of(r.opt), text_of(r.max), name);
   }
   if (!profiles.empty()) metadata[profiles_key] = profiles;
+  if (!carried.timings.empty()) metadata[timings_key] = carried.timings;
 }
 
 }  // namespace smelt::plan

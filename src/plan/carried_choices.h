@@ -3,7 +3,7 @@
 // "smelt.plan.tactics", a line with node, problem and tactic; "smelt.plan.apart", the nodes that run as their parts, a line each
 // ("\\n" in a name is an end of line); of the processor's plans "smelt.plan.plain", the names of the nodes whose images stay plain,
 // likewise, and "smelt.plan.profiles", the ranges that it was prepared for, a line "min opt max name" an input, an empty line
-// between profiles.
+// between profiles; "smelt.plan.timings", what decided (tune/other_threads.h), of use with another number of threads.
 #pragma once
 
 #include <map>
@@ -25,6 +25,7 @@ struct CarriedChoices {
   std::optional<std::set<std::string>> apart;  // Planner::choices
   std::vector<ShapeProfile> profiles;
   std::optional<EarlyLaunch> early;  // of a GPU's plan
+  std::string timings;               // tune::to_text of what decided, of a processor's plan
 };
 
 /// Takes them out of a model's metadata, but for "smelt.plan.tactics", which a GPU's kernels need too. What is damaged is left out.

@@ -75,13 +75,15 @@ std::shared_ptr<tune::Cache> open_cache(const Options& options) {
 }
 
 Context::Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-                 tune::PinnedChoices pinned, bool keeps_weights)
-    : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned),
-            {.limit_s = options.tuning_time_limit, .keeps_weights = keeps_weights}),
+                 tune::PinnedChoices pinned, bool keeps_weights, std::string carried)
+    : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), pinned,
+            {.limit_s = options.tuning_time_limit, .keeps_weights = keeps_weights},
+            pinned.empty() ? tune::entries_in(carried) : std::vector<tune::CacheEntry>()),
       options(std::move(options)),
       team{.threads = tuner.machine().threads,
            .pool = this->options.pool ? threads::pool_on(this->options.pool) : nullptr,
            .spin = this->options.spin},
-      target(std::move(target)) {}
+      target(std::move(target)),
+      carried_timings(std::move(carried)) {}
 
 }  // namespace smelt::plan

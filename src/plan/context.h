@@ -48,9 +48,10 @@ struct Target {
 /// What the planners of a graph and of the bodies of its If, Loop and Scan nodes share. Thread-safe as its parts are.
 struct Context {
   /// `options` decide the tuner's level and its tactics. Throws Error (usage) for a level or tactics that there are not.
-  /// `keeps_weights`: tune::TuningTime.
+  /// `keeps_weights`: tune::TuningTime. `carried`: timings of a plan (tune::to_text), for another number of threads where nothing is
+  /// pinned.
   Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-          tune::PinnedChoices pinned = {}, bool keeps_weights = false);
+          tune::PinnedChoices pinned = {}, bool keeps_weights = false, std::string carried = {});
 
   tune::Tuner tuner;
   ops::WeightStore weights;
@@ -59,6 +60,7 @@ struct Context {
   Target target;
   std::optional<std::set<std::string>> carried_plain;  // the nodes that a plan's file says stay plain
   std::optional<std::set<std::string>> carried_apart;  // and those that run as their parts (Planner::choices)
+  std::string carried_timings;                         // what a plan's file carries, which one made of this plan carries on
   bool remembers = true;  // what does not depend on extents is worked out once; tests plan without that, too
   std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
   std::shared_ptr<MemoryAccount> memory = memory_account();  // of the values of a session: that of its build

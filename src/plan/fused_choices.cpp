@@ -109,6 +109,26 @@ struct Fused {
   double estimate_us;  // infinite: no kernel takes it
 };
 
+/// What timings with another number of threads say of a way apart: nothing where they do not tell. `problems`: of the parts.
+std::optional<FusedTimes> known_elsewhere(const Fused& fused, std::span<const PartProblem> problems, double copies,
+                                          const std::string& race, tune::Tuner& tuner) {
+  if (!tuner.knows_other_threads()) return std::nullopt;
+  static const std::string ways[] = {"fused", "apart"};
+  if (const std::vector<tune::Timing> raced = tuner.race_elsewhere(race, ways); !raced.empty())
+    return FusedTimes{.fused_us = raced[0].min, .apart_us = raced[1].min + copies, .measured = true};
+  const auto one = tuner.expected(fused.offer);
+  if (!one) return std::nullopt;
+  tune::Bounds parts{copies, copies, copies};
+  bool all = true;
+  for (const PartProblem& p : problems) {
+    const auto part = tuner.expected(p.offer);
+    if (part) parts += *part;
+    all = all && part;
+  }
+  if (parts.least < one->most && parts.us < tune::near_elsewhere * one->us) return std::nullopt;
+  return FusedTimes{.fused_us = one->us, .apart_us = parts.us, .measured = true, .at_least = !all};
+}
+
 /// Times one way apart; true where it is clearly better than the fused node. Times of measurements that follow each other drift by
 /// more than many fusions are worth, so that only a race decides.
 bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayApart& way, Context& context, bool may_measure) {
@@ -133,6 +153,12 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
   const double most = level < 3 ? std::min(way.hopeful, most_hopeful(level)) : never;
   // What runs anyhow is measured anyhow; its estimate may be the one that is off.
   may_measure = may_measure && fused.estimate_us < never;
+  if (may_measure) {
+    if (const auto known = known_elsewhere(fused, problems, copies, std::string(way.race) + fused.offer.problem, tuner)) {
+      report(known->fused_us, known->apart_us, true, known->at_least);
+      return known->apart_us < clearly_less * known->fused_us;
+    }
+  }
   const double fused_us = may_measure ? tuner.time_us(fused.node, fused.offer) : fused.estimate_us;
   if (!may_measure || estimate > most * std::max(fused_us, fused.estimate_us)) {
     report(fused.estimate_us, estimate, false, false);

@@ -326,7 +326,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   }
   for (PendingStep& p : pending) {
     if (!p.step->finalists.empty()) continue;  // the model chooses
-    const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned;
+    const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned || p.step->choice->with_threads > 0;
     if (measured) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
     similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured ? ChosenBy::measurement : ChosenBy::estimates);
   }

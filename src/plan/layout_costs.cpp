@@ -123,6 +123,15 @@ LayoutCosts::Way LayoutCosts::way(std::string name, const StepsOf& side) {
   return w;
 }
 
+std::optional<LayoutTimes> LayoutCosts::race_elsewhere(const StepsOf& channels_last, const StepsOf& plain) {
+  if (!tuner_.knows_other_threads()) return std::nullopt;
+  const Way first = way("channels-last", channels_last), second = way("plain", plain);
+  const std::string ways[] = {first.way.name, second.way.name};
+  const std::vector<tune::Timing> timings = tuner_.race_elsewhere(layout_race(first.problems, second.problems), ways);
+  if (timings.empty()) return std::nullopt;
+  return LayoutTimes{timings[0].min + first.copies_us, timings[1].min + second.copies_us, LayoutTimes::By::race};
+}
+
 std::optional<LayoutTimes> LayoutCosts::race(const StepsOf& channels_last, const StepsOf& plain) {
   const Way first = way("channels-last", channels_last), second = way("plain", plain);
   if (first.bytes + second.bytes > most_race_bytes) return std::nullopt;

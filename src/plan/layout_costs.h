@@ -54,6 +54,8 @@ class LayoutCosts {
   /// Each one step behind the other over the same images, in turn. Nothing where that would take too much memory, or the tuner's time
   /// is up.
   std::optional<LayoutTimes> race(const StepsOf& channels_last, const StepsOf& plain);
+  /// The same by timings with another number of threads, where these tell.
+  std::optional<LayoutTimes> race_elsewhere(const StepsOf& channels_last, const StepsOf& plain);
 
  private:
   struct Way {

@@ -141,7 +141,8 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
       const std::lock_guard lock(mutex_);
       if (std::ranges::all_of(nodes, [&](NodeId n) { return decided_.contains(n); })) continue;
     }
-    const LayoutTimes times = times_of(region, costs, told);
+    const auto elsewhere = costs.race_elsewhere(region.channels_last, region.plain);
+    const LayoutTimes times = elsewhere ? *elsewhere : times_of(region, costs, told);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
     const auto said =
         std::make_shared<const RegionTimes>(RegionTimes{.name = region.plain.steps.front()->node->name,

@@ -89,8 +89,9 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         info.on_host = step.on_host;
         if (!step.choice) break;
         info.out_of_time = step.choice->out_of_time;
+        info.decided_with = step.choice->with_threads;
         for (const tune::Timing& t : step.choice->timings) {
-          if (t.tactic == step.tactic && t.config == step.config)
+          if (t.tactic == step.tactic && t.config == step.config && t.is_sure())
             info.measured_us = t.min, info.measured_under_load = t.under_load > 0;
         }
         for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason, o.code, o.us});

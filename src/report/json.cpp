@@ -178,9 +178,16 @@ Json to_json(const profile::Profile& p) {
 Json to_json(const BuildInfo& b) {
   Json stages = Json::object();
   for (const BuildStage& s : b.stages) stages[s.name] = s.seconds;
-  Json o = {
-      {"tuning_level", b.tuning_level}, {"problems", b.problems}, {"measured", b.measured},     {"cached", b.cached},
-      {"tuning_s", b.tuning_s},         {"stages_s", stages},     {"under_load", b.under_load}, {"out_of_time", b.out_of_time}};
+  Json o = {{"tuning_level", b.tuning_level},
+            {"problems", b.problems},
+            {"measured", b.measured},
+            {"cached", b.cached},
+            {"tuning_s", b.tuning_s},
+            {"stages_s", stages},
+            {"under_load", b.under_load},
+            {"out_of_time", b.out_of_time},
+            {"reused", b.reused},
+            {"narrowed", b.narrowed}};
   if (const ClocksSeen& c = b.clocks; c.highest_mhz > 0)
     o["clocks_mhz"] = {{"lowest", c.lowest_mhz}, {"highest", c.highest_mhz}, {"most", c.most_mhz}, {"slowed_by", c.slowed_by}};
   return o;

@@ -150,9 +150,11 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
     const auto nodes = static_cast<int64_t>(s.sources.size());
     const Cell part = s.part < 0 ? Cell("") : Cell(int64_t{s.part});
     const std::string region = s.region ? s.region->name : "";
-    std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
-                      : s.others.empty() ? "the only one"
-                                         : "lowest estimate";
+    std::string why = s.measured_us > 0    ? "fastest: " + format(s.measured_us, Unit::us)
+                      : s.others.empty()   ? "the only one"
+                      : s.decided_with > 0 ? "fastest"
+                                           : "lowest estimate";
+    if (s.decided_with > 0) why += fmt::format(", as measured with {} thread{}", s.decided_with, s.decided_with == 1 ? "" : "s");
     if (s.measured_under_load) why += ", measured under load";
     if (s.out_of_time) why += s.measured_us > 0 ? " of those measured in time" : ": the time for measuring was up";
     t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, "", positive(s.measured_us), s.op, nodes, part, region});

@@ -148,11 +148,16 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   made->choose_in_model();
   made->choose_early_launch(made_on == made->device() ? early : std::nullopt);
   if (const std::string here = made->device(); !made_on.empty() && !has_kernels && made_on != here) {
-    const int64_t measured = made->build_info().measured;
+    const BuildInfo done = made->build_info();
+    const int64_t measured = done.measured;
+    std::string how = measured > 0 ? fmt::format("{} problems were measured again", measured)
+                                   : "they are chosen by what was measured here before, or estimated";
+    if (done.reused > 0)
+      how = fmt::format("{} choices were reused from timings with another number of threads, {} problems were measured again",
+                        done.reused, measured);
+    if (done.narrowed > 0) how += fmt::format(", {} of them among the fastest there only", done.narrowed);
     const std::string line =
-        fmt::format("{}: the plan's kernels were chosen on {}; this is {}: {}", made->graph().name, made_on, here,
-                    measured > 0 ? fmt::format("{} problems were measured again", measured)
-                                 : "they are chosen by what was measured here before, or estimated");
+        fmt::format("{}: the plan's kernels were chosen on {}; this is {}: {}", made->graph().name, made_on, here, how);
     measured > 0 ? warn("{}", line) : info("{}", line);
   }
   return made;
@@ -283,8 +288,18 @@ std::string PlanImpl::device() const { return tune::device_text(context().tuner.
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = context().tuner.stats();
-  return {options().tuning_level,   s.problems, s.measured,   s.cached,      s.seconds,
-          context().stages->list(), s.clocks,   s.under_load, s.out_of_time, context().weights.bytes_made()};
+  return {options().tuning_level,
+          s.problems,
+          s.measured,
+          s.cached,
+          s.seconds,
+          context().stages->list(),
+          s.clocks,
+          s.under_load,
+          s.out_of_time,
+          context().weights.bytes_made(),
+          s.reused,
+          s.narrowed};
 }
 
 std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {

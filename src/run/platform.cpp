@@ -43,12 +43,17 @@ Platform platform_for(const Options& options, const ModelFacts& model, plan::Emb
   const bool here = carried.device == tune::device_text(machine), has_kernels = !embedded.choices.empty();
   tune::PinnedChoices pinned = backend->is_host() ? tune::PinnedChoices() : std::move(embedded.choices);
   if (here && backend->is_host()) pinned = std::move(carried.choices);
+  const auto there = tune::team_device(carried.device), own = tune::team_device(tune::device_text(machine));
+  const bool other_threads = !here && backend->is_host() && there && own && there->processor == own->processor;
   if (kept.profiles.empty() && kept.shapes.empty()) kept.profiles = std::move(carried.profiles);
   auto context = std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
-                                                 std::move(pinned), keeps_weights);
+                                                 std::move(pinned), keeps_weights,
+                                                 here || other_threads ? std::move(carried.timings) : std::string());
   // A kernel that a plan carries is of its steps: the same nodes have to be one.
-  if (here || (has_kernels && !backend->is_host())) context->carried_apart = std::move(carried.apart);
-  if (here) context->carried_plain = std::move(carried.plain);
+  // And what was decided with another number of threads is better than estimates.
+  const bool decided = here || (other_threads && !context->tuner.measures());
+  if (decided || (has_kernels && !backend->is_host())) context->carried_apart = std::move(carried.apart);
+  if (decided) context->carried_plain = std::move(carried.plain);
   return {std::move(context), backend};
 }
 

@@ -83,6 +83,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
     plan::CarriedChoices carried = made->planner().choices();
     carried.device = plan.device();
     if (on_host) carried.profiles = plan.options().profiles;
+    if (on_host) carried.timings = made->context().carried_timings + tune::to_text(made->context().tuner.decisive());
     if (!on_host) carried.choices.clear(), carried.plain.reset();
     plan::write_choices(carried, out.metadata);
   }

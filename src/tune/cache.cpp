@@ -37,6 +37,8 @@ Json to_json(const std::vector<Timing>& timings) {
                     {"p90_us", t.p90},
                     {"samples", t.samples}});
     if (t.under_load > 0) list.back()["under_load"] = t.under_load;
+    if (t.width > 0) list.back()["width"] = t.width;
+    if (t.with_threads > 0) list.back()["with_threads"] = t.with_threads, list.back()["scaled"] = t.scaled;
   }
   return list;
 }
@@ -58,12 +60,21 @@ double microseconds_in(const Json& entry, const char* key) {
   return n.get<double>();
 }
 
+double scale_in(const Json& entry, const char* key) {
+  const Json& n = entry.at(key);
+  if (!n.is_number() || !(n.get<double>() > 0)) fail("{} is {}, expected a number above 0", key, dump(n));
+  return n.get<double>();
+}
+
 std::vector<Timing> timings_from(const Json& list) {
   std::vector<Timing> timings;
   for (const Json& t : list) {
     timings.push_back({t.at("tactic"), t.at("config"), microseconds_in(t, "min_us"), microseconds_in(t, "q1_us"),
                        microseconds_in(t, "median_us"), microseconds_in(t, "q3_us"), microseconds_in(t, "p90_us"),
                        count_in(t, "samples"), t.contains("under_load") ? count_in(t, "under_load") : 0});
+    if (t.contains("width")) timings.back().width = count_in(t, "width");
+    if (t.contains("with_threads"))
+      timings.back().with_threads = count_in(t, "with_threads"), timings.back().scaled = scale_in(t, "scaled");
   }
   if (std::ranges::none_of(timings, &Timing::runs)) fail("no tactic has timings");
   return timings;
@@ -284,7 +295,8 @@ std::optional<CacheEntry> Cache::find(const CacheKey& key) {
 }
 
 // A row of the same level may have other tactics, because another filter allowed them. Its timings stay as they are, so that
-// processes that measure at the same time agree; but those under load make room for others, or for faster ones under load.
+// processes that measure at the same time agree; but those under load make room for others, or for faster ones under load, and those of
+// another number of threads for this one's.
 bool Cache::add_known(CacheEntry& entry) {
   const auto known = find(entry.key);
   if (!known || known->level != entry.level) return false;
@@ -293,7 +305,9 @@ bool Cache::add_known(CacheEntry& entry) {
     const auto k = std::ranges::find_if(timings, [&](const Timing& k) { return k.tactic == t.tactic && k.config == t.config; });
     if (k == timings.end()) {
       timings.push_back(t);
-    } else if (k->under_load > 0 && t.under_load == 0) {
+    } else if (t.with_threads > 0) {
+      continue;
+    } else if (k->with_threads > 0 || (k->under_load > 0 && t.under_load == 0)) {
       *k = t;
     } else if (k->under_load > 0) {
       const int times = k->under_load + t.under_load;
@@ -333,6 +347,31 @@ CacheEntry Cache::keep(CacheEntry entry) {
     give_up(e.what());
   }
   return find(entry.key).value_or(entry);
+}
+
+std::vector<CacheEntry> Cache::of_problem(const std::string& problem, const std::string& versions) {
+  const std::lock_guard lock(mutex_);
+  if (!is_there()) return {};
+  try {
+    Statement all(db_, fmt::format("{}WHERE problem=? AND versions=?", columns));
+    return read_all(all.bind(problem).bind(versions));
+  } catch (const Error& e) {
+    give_up(e.what());
+  }
+  return {};
+}
+
+std::vector<std::string> Cache::devices(const std::string& versions) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> found;
+  if (!is_there()) return found;
+  try {
+    Statement all(db_, "SELECT DISTINCT device FROM timings WHERE versions=?");
+    for (all.bind(versions); all.step();) found.push_back(all.text(0));
+  } catch (const Error& e) {
+    give_up(e.what());
+  }
+  return found;
 }
 
 std::unordered_set<std::string> Cache::problems(const std::string& device, const std::string& versions) {

@@ -54,6 +54,10 @@ class Cache {
   /// same time agree.
   CacheEntry keep(CacheEntry entry);
 
+  /// The problem's entries for every device with these versions.
+  std::vector<CacheEntry> of_problem(const std::string& problem, const std::string& versions);
+  /// The devices of which there are entries with these versions.
+  std::vector<std::string> devices(const std::string& versions);
   /// The problems of which there are entries for that device and these versions.
   std::unordered_set<std::string> problems(const std::string& device, const std::string& versions);
   /// All entries, by key.

@@ -323,9 +323,11 @@ Timing summarize(std::string tactic, std::string config, std::vector<double> sam
 
 size_t winner(std::span<const Timing> timings) {
   double best = INFINITY, quartile = INFINITY;
+  const bool sure = std::ranges::any_of(timings, [](const Timing& t) { return t.runs() && t.is_sure(); });
+  const auto counts = [&](const Timing& t) { return t.runs() && (t.is_sure() || !sure); };
   for (const Timing& t : timings)
-    if (t.runs()) best = std::min(best, t.min);
-  const auto as_fast = [&](const Timing& t) { return t.runs() && t.min <= same_time * best; };
+    if (counts(t)) best = std::min(best, t.min);
+  const auto as_fast = [&](const Timing& t) { return counts(t) && t.min <= same_time * best; };
   for (const Timing& t : timings)
     if (as_fast(t)) quartile = std::min(quartile, t.q1);
   for (size_t i = 0; i < timings.size(); ++i)

@@ -20,8 +20,13 @@ struct Timing {
   std::string tactic, config;
   double min = 0, q1 = 0, median = 0, q3 = 0, p90 = 0;
   int samples = 0;
-  int under_load = 0;  // how often the candidate was measured, each time with other work on its cores; 0: its time is trusted
+  int under_load = 0;    // how often the candidate was measured, each time with other work on its cores; 0: its time is trusted
+  int width = 0;         // threads of the widest region of a run, of a team of several; 0: not known
+  int with_threads = 0;  // it was measured with so many threads, another number than that of its entry; 0: with that
+  double scaled = 1;     // times what was measured, where it was another number; 1: its steps run alike with both
   bool runs() const { return samples > 0; }
+  /// Whether it is what was measured, or says only what may be expected (tune/other_threads.h).
+  bool is_sure() const { return scaled == 1; }
   bool operator==(const Timing&) const = default;
 };
 
@@ -39,7 +44,8 @@ constexpr double same_time = 1.03;
 constexpr double same_quartile = 1.1;
 
 /// The winner among timings in the candidates' fixed order: the first that takes as long as the fastest, by same_time, and of
-/// these as the one with the least lower quartile, by same_quartile, so that noise does not decide. Throws if no candidate runs.
+/// these as the one with the least lower quartile, by same_quartile, so that noise does not decide. What is not sure counts where
+/// nothing is sure. Throws if no candidate runs.
 size_t winner(std::span<const Timing> timings);
 
 /// What measure() times with. A test makes up its own world.

@@ -1,6 +1,7 @@
 #include "tune/tuner.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 
@@ -20,7 +21,12 @@ constexpr double hidden_us = 0.75;
 
 constexpr size_t likeliest = 3;  // candidates of a problem that are measured where other work takes too much
 
+std::string threads_text(int n) { return fmt::format("{} thread{}", n, n == 1 ? "" : "s"); }
+
 std::string why_not(const Timing& loser, const Timing& chosen) {
+  if (!loser.is_sure())
+    return fmt::format("{:.1f} µs expected by its time with {}, slower than {}", loser.min, threads_text(loser.with_threads),
+                       spread(chosen));
   if (chosen.min > same_time * loser.min)
     return fmt::format("{}, {}; of the two only the second begins early, which counts {} µs", spread(loser), spread(chosen),
                        hidden_us);
@@ -37,7 +43,7 @@ std::string device_text(const ops::Machine& machine) {
 }
 
 Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned,
-             TuningTime time)
+             TuningTime time, std::vector<CacheEntry> carried)
     : machine_(std::move(machine)),
       level_(level),
       filter_(std::move(filter)),
@@ -48,6 +54,15 @@ Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_p
   if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
   if (machine_.gpu && machine_.gpu->device)
     clocks_.emplace([uuid = machine_.gpu->info.uuid] { return device::cuda::read_state(uuid); });
+  const auto here = team_device(key({}).device);
+  for (CacheEntry& e : carried) {
+    const auto there = team_device(e.key.device);
+    if (!here || !there || there->processor != here->processor || there->threads == here->threads ||
+        e.key.versions != machine_.versions)
+      continue;
+    std::string problem = e.key.problem;
+    carried_.insert_or_assign(std::move(problem), std::move(e));
+  }
 }
 
 // Where the caches keep a model's weights, other candidates win than where they come from memory.
@@ -59,6 +74,14 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
   std::vector<size_t> order = allowed;
   const auto estimate = [&](size_t i) { return offer.candidates[i].estimate_us; };
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return estimate(a) < estimate(b); });
+  // What a plan was not measured with, at its level, is left out with another number of threads, too.
+  if (const auto at = carried_.find(offer.problem); at != carried_.end() && !all_at_once_) {
+    const auto is_known = [&](size_t i) { return timing_of(at->second.timings, offer.candidates[i]) != nullptr; };
+    if (std::ranges::any_of(order, is_known)) {
+      std::erase_if(order, std::not_fn(is_known));
+      return order;
+    }
+  }
   const auto lengthy = [&](size_t i) { return offer.candidates[i].lengthy; };
   if (level_ < 3 && !std::ranges::all_of(order, lengthy)) std::erase_if(order, lengthy);
   // The plain loops win a race only where a kernel's samples were interrupted.
@@ -138,6 +161,7 @@ std::vector<Timing> Tuner::as_in_plans(std::vector<Timing> timings) const {
 std::vector<size_t> Tuner::missing(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& worth) const {
   if (entry.level < level_) return worth;
   if (in_stages()) return next_stage(offer, worth, as_in_plans(entry.timings));
+  if (is_borrowed(entry)) return unsettled(entry.timings, offer, worth);
   const bool all = std::ranges::all_of(worth, [&](size_t i) { return timing_of(entry.timings, offer.candidates[i]); });
   return all ? std::vector<size_t>() : worth;
 }
@@ -160,8 +184,15 @@ Tuner::Race Tuner::race_of(const ops::Offer& offer, const std::vector<size_t>& w
     }
   }
   if (race.decided()) return race;
-  if (!in_stages())
+  if (race.known.timings.empty() && !in_stages()) {
+    if (const auto& others = elsewhere(offer.problem)) race = {missing(*others, offer, worth), *others, true};
+    race.from_others = is_borrowed(race.known);
+    if (race.decided()) return race;
+  }
+  if (!in_stages() && !is_borrowed(race.known))
     race.known.timings.clear();  // all are measured in turn
+  else if (!in_stages())
+    return race;  // what is sure already is not
   else
     for (const size_t i : contenders(offer, worth, as_in_plans(race.known.timings))) race.next.push_back(i);
   return race;
@@ -205,6 +236,7 @@ bool Tuner::measure_stage(const ops::BoundNode& node, const ops::Offer& offer, c
 void Tuner::race_all_at_once() {
   std::lock_guard lock(mutex_);
   all_at_once_ = true;
+  elsewhere_.clear();
 }
 
 std::optional<Choice> Tuner::take(const ops::Offer& offer, const PinnedChoice& wanted) {
@@ -260,6 +292,15 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     warn("{}: the plan's {} {} cannot run here; another kernel is chosen", offer.problem, other.mapped().tactic,
          other.mapped().config);
 
+  if (level_ == 0 && allowed.size() > 1) {
+    if (const auto& others = elsewhere(offer.problem)) {
+      if (auto like = likely(offer, allowed, others->timings)) {
+        std::ranges::move(choice.others, std::back_inserter(like->others));
+        reused_.insert(offer.problem);
+        return *std::move(like);
+      }
+    }
+  }
   const auto by_estimate = std::ranges::min_element(allowed, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
   choice.candidate = *by_estimate;
   if (level_ == 0 || allowed.size() == 1) {
@@ -287,6 +328,11 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
       return choice;
     }
     if (!race.decided() && !may_measure) {
+      if (auto like = is_borrowed(race.known) ? likely(offer, allowed, race.known.timings) : std::nullopt) {
+        std::ranges::move(choice.others, std::back_inserter(like->others));
+        reused_.insert(offer.problem);
+        return *std::move(like);
+      }
       for (size_t i : allowed)
         if (i != choice.candidate)
           choice.others.push_back(
@@ -297,7 +343,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
       return choice;
     }
     const bool is_cached = race.decided() && race.from_cache;
-    if (is_cached) ++stats_.cached;
+    if (is_cached && !race.from_others) ++stats_.cached;
     const bool raced = is_raced(offer, wanted);
     for (; raced && !race.decided() && !up(); race = race_of(offer, wanted, may_measure)) measure_next(node, offer, wanted, race);
     known = known_.find(offer.problem);
@@ -325,6 +371,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
       choice.candidate = timed[first];
   }
   const Timing* chosen = timing_of(choice.timings, offer.candidates[choice.candidate]);
+  if (chosen) choice.with_threads = chosen->with_threads;
   for (size_t i : allowed) {
     const auto& c = offer.candidates[i];
     if (i == choice.candidate) continue;
@@ -335,7 +382,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
          : choice.out_of_time ? fmt::format("estimated at {:.1f} µs: the time for measuring was up", c.estimate_us)
          : only_likeliest_    ? fmt::format("estimated at {:.1f} µs: other work took too much time to measure it", c.estimate_us)
                               : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_),
-         "", t ? t->min : 0});
+         "", t && t->is_sure() ? t->min : 0});
   }
   return choice;
 }

@@ -16,6 +16,7 @@
 #include "tune/cache.h"
 #include "tune/clocks.h"
 #include "tune/filter.h"
+#include "tune/other_threads.h"
 #include "tune/stages.h"
 
 namespace smelt::tune {
@@ -33,6 +34,7 @@ struct Choice {
   std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
   bool out_of_time = false;       // the time limit came before all candidates were measured: an estimate decided, or a part
   bool pinned = false;            // the plan names it
+  int with_threads = 0;  // what decided was measured with so many threads, another number than the tuner's; 0: it was not
   /// On a GPU, of levels 2 and 3: the candidates that a model is to choose among (tune/in_model.h), as indices, by their estimates;
   /// empty where there are less than two.
   std::vector<size_t> finalists = {};
@@ -45,6 +47,7 @@ using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem
 struct TunerStats {
   int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice, and races; measured now; in the cache
   int64_t under_load = 0, out_of_time = 0;         // of the problems: with timings under load; without all of their timings
+  int64_t reused = 0, narrowed = 0;                // decided by timings with another number of threads; some left out by these
   double seconds = 0;                              // spent measuring
   ClocksSeen clocks;
 };
@@ -57,6 +60,12 @@ struct TuningTime {
   std::function<bool()> cores_are_free = {};  // whether other work wants the team's cores; asks the machine if not given
 };
 
+/// What was measured with another number of threads serves (tune/other_threads.h): where the cache has a problem's timings for the same
+/// processor and versions but for the threads, or the plan carries them, a race begins with these. What ran on the calling thread alone is
+/// taken as it is; a timing with one thread is found to be such by running the candidate once. Of what the team shares only unsettled()
+/// candidates are measured. Where nothing is measured, the fastest by what is expected is taken before an estimate: at level 0 by what
+/// the plan carries.
+///
 /// Thread-safe: one thread measures at a time. Candidates for a GPU are timed on it (gpu_trial.h). Levels:
 ///   0  estimates only: measures nothing and does not read the cache, so that the choice is the same everywhere
 ///   1  the two candidates with the lowest estimates, briefly
@@ -75,8 +84,9 @@ class Tuner {
   /// `cache` may be Cache::in_memory(). Problems in `pinned` get the candidate that it names, at every level and unmeasured. Where
   /// that is not offered or not allowed, a warning says so and another is chosen as if nothing were pinned. Throws Error (usage)
   /// for a level outside 0 … 3.
+  /// `carried`: timings of a plan that was chosen with another number of threads.
   Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned = {},
-        TuningTime time = {});
+        TuningTime time = {}, std::vector<CacheEntry> carried = {});
 
   /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `similar`,
   /// the choice for a problem of about its sizes, where that is offered and allowed, and where `may_measure` is false otherwise the
@@ -124,6 +134,16 @@ class Tuner {
   /// kernel. It must not be called at level 0.
   std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
 
+  /// The same by timings with another number of threads, in the order of the ways' names, where these tell which is the fastest; empty
+  /// where they do not, and where there are others.
+  std::vector<Timing> race_elsewhere(const std::string& name, std::span<const std::string> ways);
+  /// Whether a plan carries timings with another number of threads, or the cache has some of this processor.
+  bool knows_other_threads();
+  /// What the problem's fastest candidate takes, by what was measured, with whichever number of threads; nothing where nothing was.
+  std::optional<Bounds> expected(const ops::Offer& offer);
+  /// The timings that decided so far, for a plan's file: for this machine.
+  std::vector<CacheEntry> decisive() const;
+
   /// Timings of ways to do `name`, named by their `tactic` and in their order, that are made elsewhere: what the cache keeps of this
   /// level or a higher one, or what `measure` gives, which the cache keeps then. Empty where it gives none, and when the time is up.
   std::vector<Timing> timings_of(const std::string& name, const std::vector<std::string>& ways,
@@ -157,16 +177,31 @@ class Tuner {
   /// Of the candidates worth measuring those that are still to be measured, of a race in stages in the next one; none where the
   /// timings of a level decide.
   std::vector<size_t> missing(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& worth) const;
+  /// Whether it has timings with another number of threads.
+  static bool is_borrowed(const CacheEntry& entry) {
+    return std::ranges::any_of(entry.timings, [](const Timing& t) { return t.with_threads > 0; });
+  }
   /// A problem's race, as far as it is: what is measured next, if anything, and what is known of it by then.
   struct Race {
     std::vector<size_t> next;  // beside those that could be measured before it
     CacheEntry known;
-    bool from_cache = false;  // what is known
+    bool from_cache = false;   // what is known
+    bool from_others = false;  // it begins with timings with another number of threads
     bool decided() const { return next.empty(); }
   };
   Race race_of(const ops::Offer& offer, const std::vector<size_t>& worth, bool may_measure);
   /// Measures what is next, and notes it in known_; once the race is decided, in the cache.
   void measure_next(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& worth, const Race& race);
+  bool others_are_known();
+  /// What other numbers of threads say of the problem: looked up once.
+  const std::optional<CacheEntry>& elsewhere(const std::string& problem);
+  /// The timings of the ways where all were taken with one thread, and it is not known who had it alone.
+  std::vector<Timing> of_one_thread(const std::string& name, std::span<const std::string> ways);
+  /// The fastest of these by what is known of it, though it may not be sure; nothing where nothing is known.
+  std::optional<Choice> likely(const ops::Offer& offer, const std::vector<size_t>& allowed,
+                               std::span<const Timing> timings) const;
+  /// Runs those once whose timings are with one thread, and notes which ran alone; true where some did.
+  bool find_alone(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which, CacheEntry& entry);
   /// Whether there is something to measure: with one candidate only where others failed, which the cache then notes.
   bool is_raced(const ops::Offer& offer, const std::vector<size_t>& worth) {
     return worth.size() > 1 || !left_out(offer.problem).empty();
@@ -186,6 +221,8 @@ class Tuner {
   Stopwatch watch() const;
   MeasureOptions measure_options(double begin_us) const;
   void count_measurement(double us, double held_up_us);
+  /// A width that was seen, where it tells something: of a team of one it does not.
+  int known_width(int seen) const;
   struct Taken {
     std::vector<Timing> timings;
     bool complete;  // false: the time was up before all were taken
@@ -200,7 +237,11 @@ class Tuner {
   std::shared_ptr<Cache> cache_;
   PinnedChoices pinned_;
   mutable std::mutex mutex_;
-  std::map<std::string, CacheEntry> known_;
+  std::map<std::string, CacheEntry> known_, races_;
+  std::map<std::string, CacheEntry> carried_;
+  std::map<std::string, std::optional<CacheEntry>> elsewhere_;
+  std::optional<bool> others_are_known_;
+  std::set<std::string> reused_;                         // decided by other numbers of threads, and not among the known
   std::set<std::string> undecided_, out_of_time_;        // of the known problems: not in the cache; chosen without all timings
   std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples
   bool all_at_once_ = false;

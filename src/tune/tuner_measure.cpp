@@ -1,6 +1,7 @@
 // How a Tuner measures: how long, what it keeps of it, and when it does so again.
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <iterator>
 #include <list>
 #include <map>
@@ -10,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/widest.h"
+#include "device/cpu/onednn_threads.h"
 #include "ops/cuda/gpu.h"
 #include "tune/gpu_trial.h"
 #include "tune/trial.h"
@@ -93,6 +96,15 @@ class HeldUp {
   std::vector<int64_t> before_;
 };
 
+/// Notes in `width` how many threads its runs have.
+void watch_width(Trial::Runner& runner, int& width) {
+  runner.run = [run = std::move(runner.run), &width] {
+    const threads::Widest widest;
+    run();
+    width = std::max(width, widest.threads());
+  };
+}
+
 // Measurements of a candidate beside other work, after which a build measures it again only in its first seconds of measuring: where
 // the cores never stay free, builds stay short, and where they do one day, all is settled by some of them.
 constexpr int most_under_load = 3;
@@ -129,6 +141,7 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
   const double begin = watch.now_us();
   const MeasureOptions options = measure_options(begin);
   Measured measured;
+  std::deque<int> widths;
   if (machine_.gpu) {
     std::function<void()> look;
     if (clocks_) look = [&] { clocks_->look(); };
@@ -144,6 +157,7 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
         throw Unfit(e, i, true);
       }
     }
+    for (Trial::Runner& r : runs) watch_width(r, widths.emplace_back(1));
     const double preparing_us = preparing.us();
     measured = measure(runs, cold_weights(), options, watch);
     measured.held_up_us += preparing_us;
@@ -155,6 +169,7 @@ Tuner::Taken Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& of
     const auto& c = offer.candidates[which[i]];
     by_order.emplace_back(which[i], summarize(c.tactic, c.config, std::move(s.us)));
     by_order.back().second.under_load = s.under_load && measured.complete;
+    if (!widths.empty()) by_order.back().second.width = known_width(widths[i]);
   }
   std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
   Taken taken{{}, measured.complete};
@@ -173,6 +188,11 @@ void Tuner::add_left_out(CacheEntry& entry) {
 
 void Tuner::measure_next(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& worth,
                          const Race& race) {
+  CacheEntry known = race.known;
+  if (find_alone(node, offer, race.next, known)) {  // what is left is another stage
+    if (known_.insert_or_assign(offer.problem, std::move(known)).second) ++stats_.problems;
+    return;
+  }
   Taken taken = measure_now(node, offer, race.next);
   CacheEntry entry{race.known.key, level_, {}};
   // In the candidates' order. What is measured a second time, beside others, keeps the faster of its times.
@@ -186,7 +206,7 @@ void Tuner::measure_next(const ops::BoundNode& node, const ops::Offer& offer, co
   std::vector<Timing> before = race.known.timings;
   for (const ops::Candidate& c : offer.candidates) {
     std::optional<Timing> first = take(before, c), now = take(taken.timings, c);
-    if (now && first && first->runs()) {
+    if (now && first && first->runs() && first->with_threads == 0) {
       if (now->under_load > first->under_load) now = first;
       now->min = std::min(now->min, first->min);
     }
@@ -258,6 +278,17 @@ double Tuner::time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer
   if (level_ == 0 || up()) return chosen.estimate_us;
   const std::vector<size_t> only(1, choice.candidate);
   auto entry = cache_->find(key(offer.problem));
+  if (!entry) {
+    if (const auto& others = elsewhere(offer.problem); others && timing_of(others->timings, chosen)) {
+      CacheEntry known = *others;
+      const Timing* t = timing_of(known.timings, chosen);
+      if (t->is_sure() || find_alone(node, offer, only, known)) {
+        ++stats_.problems;
+        t = timing_of(known_.insert_or_assign(offer.problem, std::move(known)).first->second.timings, chosen);
+        return t->min;
+      }
+    }
+  }
   if (entry && (entry->level < level_ || !timing_of(entry->timings, chosen) || measured_anew(*entry, offer, only))) entry.reset();
   ++stats_.problems;
   ++(entry ? stats_.cached : stats_.measured);
@@ -273,6 +304,9 @@ double Tuner::time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer
 }
 
 std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> ways) {
+  std::vector<std::string> names;
+  for (const Way& way : ways) names.push_back(way.name);
+  if (std::vector<Timing> timings = race_elsewhere(name, names); !timings.empty()) return timings;
   std::vector<std::vector<size_t>> chosen(ways.size());
   for (size_t i = 0; i < ways.size(); ++i)
     for (const Way::Part& p : ways[i].parts) chosen[i].push_back(choose(*p.node, *p.offer).candidate);
@@ -287,7 +321,10 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   };
   if (const auto known = cache_->find(key(name)); known && known->level >= level_) {
     const bool again = known->under_load() && !up() && cores_are_free();
-    if (std::vector<Timing> timings = in_order(*known); timings.size() == ways.size() && !again) return timings;
+    if (std::vector<Timing> timings = in_order(*known); timings.size() == ways.size() && !again) {
+      races_.insert_or_assign(name, *known);
+      return timings;
+    }
   }
   if (up()) return {};
   std::list<Trial> trials;
@@ -308,6 +345,17 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
       for (const auto& run : parts) run();
     };
   }
+  std::deque<int> widths;
+  for (Trial::Runner& r : runs) watch_width(r, widths.emplace_back(1));
+  if (std::vector<Timing> timings = of_one_thread(name, names); !timings.empty() && known_width(1) > 0) {
+    for (const Trial::Runner& r : runs) r.run();
+    if (std::ranges::all_of(widths, [](int n) { return n == 1; })) {
+      for (Timing& t : timings) t.width = 1, t = with_other_threads(t, 1, machine_.threads);
+      races_.insert_or_assign(name, CacheEntry{key(name), level_, timings});
+      reused_.insert(name);
+      return timings;
+    }
+  }
   const Stopwatch watch = this->watch();
   const double begin = watch.now_us();
   Measured measured = measure(runs, cold_weights(), measure_options(begin), watch);
@@ -317,6 +365,7 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
     if (s.us.empty()) continue;
     entry.timings.push_back(summarize(ways[i].name, "", std::move(s.us)));
     entry.timings.back().under_load = s.under_load && measured.complete;
+    entry.timings.back().width = known_width(widths[i]);
   }
   ++stats_.problems;
   ++stats_.measured;
@@ -325,7 +374,11 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
     spent_s_ = std::max(spent_s_, time_.limit_s);
     return {};
   }
-  return in_order(cache_->keep(std::move(entry)));
+  const Timing& best = entry.timings[winner(entry.timings)];
+  info("measured {}: {} takes {}", name, best.tactic, spread(best));
+  entry = cache_->keep(std::move(entry));
+  races_.insert_or_assign(name, entry);
+  return in_order(entry);
 }
 
 std::vector<Timing> Tuner::timings_of(const std::string& name, const std::vector<std::string>& ways,
@@ -350,6 +403,12 @@ TunerStats Tuner::stats() const {
   TunerStats stats = stats_;
   stats.under_load = std::ranges::count_if(known_, [](const auto& k) { return k.second.under_load(); });
   stats.out_of_time = std::ssize(out_of_time_);
+  stats.reused = std::ranges::count_if(reused_, [&](const std::string& problem) { return !known_.contains(problem); });
+  for (const auto& [problem, entry] : known_) {
+    if (!is_borrowed(entry)) continue;
+    const bool measured = std::ranges::any_of(entry.timings, [](const Timing& t) { return t.runs() && t.with_threads == 0; });
+    ++(measured ? stats.narrowed : stats.reused);
+  }
   if (clocks_) stats.clocks = clocks_->seen();
   return stats;
 }

@@ -201,5 +201,22 @@ TEST(CarriedChoices, keep_names_with_ends_of_lines) {
   EXPECT_EQ(read.apart, names);
 }
 
+TEST(CarriedChoices, keep_the_timings_that_decided) {
+  tune::Timing timing{"onednn", "brgemm nhwc", 2.5, 3, 3, 3, 3, 9};
+  timing.width = 2;
+  const std::vector<tune::CacheEntry> decided = {
+      {{"gemm:1 | fused or apart: a, b", "cpu, avx2, 2 threads", "smelt 0"}, 2, {timing}}};
+  CarriedChoices carried;
+  carried.device = "cpu, avx2, 2 threads";
+  carried.timings = tune::to_text(decided);
+  std::map<std::string, std::string> metadata;
+  write_choices(carried, metadata);
+  const std::vector<tune::CacheEntry> read = tune::entries_in(read_choices(metadata).timings);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(read[0].key, decided[0].key);
+  EXPECT_EQ(read[0].timings, decided[0].timings);
+  EXPECT_FALSE(metadata.contains("smelt.plan.timings")) << "they are taken out";
+}
+
 }  // namespace
 }  // namespace smelt::plan

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 import smelt
+from conftest import trust_all_timings
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -116,6 +117,94 @@ def test_a_plan_of_another_machine_says_what_it_measures_again(command, model, t
     measured, said = measured_by(command, plan, "--tuning-level", 0, "--cache-dir", tmp_path / "third")
     assert measured == 0
     assert "measured again" not in said
+
+
+@pytest.fixture(scope="module")
+def steps_of_all_sizes(tmp_path_factory):
+    """A product of one row with what follows it, which is fused, a norm of one row, and a softmax: too little for two threads. And a
+    product that two threads share. Nothing else."""
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["p1"], name="row"), helper.make_node("Add", ["p1", "b1"], ["s1"], name="bias"),
+             helper.make_node("Relu", ["s1"], ["r1"], name="relu"),
+             helper.make_node("LayerNormalization", ["r1", "scale", "shift"], ["n1"], name="norm", axis=-1),
+             helper.make_node("MatMul", ["n1", "w2"], ["p2"], name="second"),
+             helper.make_node("Softmax", ["p2"], ["y"], name="softmax"),
+             helper.make_node("MatMul", ["image", "w3"], ["p3"], name="shared"), helper.make_node("Relu", ["p3"], ["z"], name="last")]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64]),
+                     helper.make_tensor_value_info("image", TensorProto.FLOAT, [256, 384])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10]),
+         helper.make_tensor_value_info("z", TensorProto.FLOAT, [256, 384])],
+        [numpy_helper.from_array(weights(64, 48), "w1"), numpy_helper.from_array(weights(48), "b1"),
+         numpy_helper.from_array(weights(48), "scale"), numpy_helper.from_array(weights(48) + 1, "shift"),
+         numpy_helper.from_array(weights(48, 10), "w2"), numpy_helper.from_array(weights(384, 384), "w3")])
+    path = tmp_path_factory.mktemp("sizes") / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def opened(command, plan, *options, threads):
+    """How a plan or a model is built: the numbers of its build, the rows of its kernels that run, and what was said."""
+    info = {**os.environ, "SMELT_LOG": "info"}
+    done = command("profile", plan, "--print-only", "--iterations", 2, "--threads", threads, *options, env=info)
+    rows = json.loads(command("explain", plan, "--kernels", "--json", "--threads", threads, *options).stdout)["tactics"]
+    measured = re.search(r"(\d+) measured in ([\d.]+) (ns|µs|ms|s)\b", done.stdout)
+    reused = re.search(r"(\d+) problems (?:were )?decided by timings with another number of threads", done.stdout)
+    build = {"measured": int(measured[1]) if measured else 0, "reused": int(reused[1]) if reused else 0,
+             "tuning_s": float(measured[2]) * {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1}[measured[3]] if measured else 0}
+    return build, [r for r in rows if r["result"] == "runs"], done.stderr
+
+
+def measured_small(said):
+    """Of the problems, races of ways among them, that were measured, those that two threads do not share."""
+    return [problem for problem in re.findall(r"measured (.*): .* takes ", said) if "256" not in problem]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
+def test_a_plan_keeps_with_another_number_of_threads(command, steps_of_all_sizes, tmp_path, first, then, level):
+    """What two threads do not share is not measured again, not in a comparison of a fused step with its parts either."""
+    plan = tmp_path / "plan.onnx"
+    command("optimize", steps_of_all_sizes, "-o", plan, "--copy-weights", "--tuning-level", level, "--threads", first, "--cache-dir",
+            tmp_path / "first")
+    build, rows, said = opened(command, plan, "--tuning-level", level, "--cache-dir", tmp_path / "second", threads=then)
+    fresh, _, _ = opened(command, steps_of_all_sizes, "--tuning-level", level, "--cache-dir", tmp_path / "third", threads=then)
+    told = re.search(r"(\d+) choices were reused from timings with another number of threads, (\d+) problems were measured again", said)
+    assert told and [int(n) for n in told.groups()] == [build["reused"], build["measured"]], said
+    small = [r for r in rows if "256" not in r["problem"]]
+    assert len(small) >= 4
+    thread = f"{first} thread" + "s" * (first > 1)
+    raced = [r for r in small if r["reason"] not in ("the only one", "lowest estimate")]  # of others one candidate was worth measuring
+    assert len(raced) >= 3 and [r for r in raced if f"as measured with {thread}" not in r["reason"]] == []
+    assert measured_small(said) == []
+    assert build["measured"] < fresh["measured"]
+    assert build["tuning_s"] < 2 * fresh["tuning_s"] + 0.05  # other work may hold up either
+
+
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
+def test_a_models_timings_keep_with_another_number_of_threads(command, steps_of_all_sizes, tmp_path, first, then):
+    cache = ("--tuning-level", 2, "--cache-dir", tmp_path / "cache")
+    fresh, _, _ = opened(command, steps_of_all_sizes, *cache, threads=first)
+    trust_all_timings(tmp_path / "cache")  # what was measured beside other work would be measured anew
+    build, _, said = opened(command, steps_of_all_sizes, *cache, threads=then)
+    assert build["reused"] > 0 and build["measured"] < fresh["measured"]
+    assert measured_small(said) == []
+    later, _, _ = opened(command, steps_of_all_sizes, *cache, threads=then)
+    assert later["measured"] == 0
+
+
+def test_without_measuring_a_plan_takes_the_other_counts_choices(command, steps_of_all_sizes, tmp_path):
+    plan = tmp_path / "plan.onnx"
+    command("optimize", steps_of_all_sizes, "-o", plan, "--copy-weights", "--threads", 2, "--cache-dir", tmp_path / "first")
+    build, rows, said = opened(command, plan, "--tuning-level", 0, threads=1)
+    assert build["measured"] == 0 and build["reused"] > 0
+    assert "choices were reused" in said and "0 problems were measured again" in said
+    carried = [line.split("\t")[-1] for line in
+               {p.key: p.value for p in onnx.load(plan).metadata_props}["smelt.plan.tactics"].splitlines()]
+    taken = {r["tactic"] for r in rows if "as measured with 2 threads" in r["reason"] and "256" not in r["problem"]}
+    assert taken and taken <= set(carried)
+    with_metadata(plan, "smelt.plan.timings", lambda text: text[:len(text) // 3] + "\n=\t\n@\n\tx")
+    build, _, _ = opened(command, plan, "--tuning-level", 0, threads=1)
+    assert build["measured"] == 0
 
 
 @pytest.fixture

@@ -11,9 +11,12 @@
 namespace smelt::ops::pool {
 namespace {
 
+/// How rows hold 16-bit floats that are stored as S.
+template <class S> constexpr FloatKind kind_of = std::is_same_v<S, Half> ? FloatKind::f16 : FloatKind::bf16;
+
 class IndexedMax final : public Kernel {
  public:
-  IndexedMax(const Form& f, int threads) : f_(f), kind_(float_kind(f.type)), element_(bits(f.type) / 8) {
+  IndexedMax(const Form& f, int threads) : f_(f), element_(bits(f.type) / 8) {
     for (int64_t k = 0; k < f.kernel[2]; ++k) taps_.push_back(tap(k));
     threads_ = useful_threads(threads, rows() * f_.out[2] * f_.kernel[0] * f_.kernel[1] * f_.kernel[2]);
   }
@@ -36,7 +39,7 @@ class IndexedMax final : public Kernel {
  private:
   int64_t rows() const { return f_.batch * f_.channels * f_.out[0] * f_.out[1]; }
   int64_t result_bytes() const { return aligned(f_.out[2] * 8); }
-  int64_t row_bytes() const { return result_bytes() + (kind_ ? aligned(f_.in[2] * 4) : 0); }
+  int64_t row_bytes() const { return result_bytes() + (float_kind(f_.type) ? aligned(f_.in[2] * 4) : 0); }
 
   /// A tap of a row: where it lies off the place's first element, and the places [first, last) where it is inside.
   struct Tap {
@@ -59,7 +62,7 @@ class IndexedMax final : public Kernel {
       T* to = narrow ? static_cast<T*>(scratch) : reinterpret_cast<T*>(y);
       T* line = reinterpret_cast<T*>(static_cast<char*>(scratch) + result_bytes());
       find(x, d, h, to, static_cast<int64_t*>(b.outputs[1]) + r * f_.out[2], plane, line);
-      if constexpr (narrow) row_simd().scale(*kind_, to, nullptr, nullptr, y, f_.out[2]);
+      if constexpr (narrow) row_simd().scale(kind_of<S>, to, nullptr, nullptr, y, f_.out[2]);
     }
   }
 
@@ -80,7 +83,7 @@ class IndexedMax final : public Kernel {
         if constexpr (std::is_same_v<T, S>)
           elements = from;
         else
-          row_simd().load(*kind_, from, nullptr, nullptr, line, f_.in[2]), elements = line;
+          row_simd().load(kind_of<S>, from, nullptr, nullptr, line, f_.in[2]), elements = line;
         for (const Tap& t : taps_) take(t, elements, row, to, index);
       }
     }
@@ -108,7 +111,6 @@ class IndexedMax final : public Kernel {
   }
 
   Form f_;
-  std::optional<FloatKind> kind_;  // none: doubles or bytes
   int64_t element_;
   std::vector<Tap> taps_;
   int threads_ = 1;

@@ -89,7 +89,8 @@ Timing with_other_threads(Timing t, int from, int to) {
 
 Bounds bounds(const Timing& t) {
   if (t.scaled > 1) return {t.min / std::sqrt(t.scaled), t.min, t.min};
-  return {t.min, t.min, t.min / t.scaled};
+  const double most = t.min / t.scaled;
+  return {std::min(t.with_threads == 1 ? t.min + region_us : t.min, most), t.min, most};
 }
 
 std::vector<size_t> unsettled(std::span<const Timing> timings, const ops::Offer& offer, std::span<const size_t> worth) {

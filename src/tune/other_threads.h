@@ -26,6 +26,9 @@ std::optional<TeamDevice> team_device(std::string_view device);
 /// How far behind the fastest with another number of threads what shares the team may have been, and be measured in the first round.
 constexpr double near_elsewhere = 1.5;
 
+/// What a region of several threads takes at least beyond its work, up to which gains are noise, too (docs/threads.md).
+constexpr double region_us = 0.2;
+
 /// The timing of an entry for `from` threads, as one of an entry for `to` threads. A candidate whose runs had `width` threads of `from`,
 /// fewer than all, has as many of `to` as there are, and takes the same where these are enough. One that had all shares what it does
 /// evenly: it takes from / to times as long. So does one whose width is not known, and one that was measured with one thread, until it
@@ -41,7 +44,7 @@ struct Bounds {
   }
 };
 /// Of what is sure its time three times. With more threads than it was measured with a run takes no less than an even share of the
-/// work, and no more than before; with fewer no more than if the work was evenly shared before, and no less than by the root of that:
+/// work (and region_us, which one thread had not), and no more than before; with fewer no more than if the work was evenly shared before, and no less than by the root of that:
 /// half of what the other threads were there for, they did.
 Bounds bounds(const Timing& t);
 

@@ -176,7 +176,7 @@ def test_a_plan_keeps_with_another_number_of_threads(command, steps_of_all_sizes
     raced = [r for r in small if r["reason"] not in ("the only one", "lowest estimate")]  # of others one candidate was worth measuring
     assert len(raced) >= 3 and [r for r in raced if f"as measured with {thread}" not in r["reason"]] == []
     assert measured_small(said) == []
-    assert build["measured"] < fresh["measured"]
+    assert build["measured"] <= fresh["measured"]
     assert build["tuning_s"] < 2 * fresh["tuning_s"] + 0.05  # other work may hold up either
 
 

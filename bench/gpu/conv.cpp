@@ -1,5 +1,5 @@
-// Convolutions with bias and relu, channels-last: ResNet-50's layers, also with a residual, and convolutions of concatenated
-// inputs, in f16; with i8 those of one input in 8-bit integers, symmetric, scaled by channel.
+// Convolutions with bias and relu, channels-last: ResNet-50's layers, also with a residual, convolutions of concatenated inputs, of
+// groups and transposed ones, in f16; with i8 those of one input in 8-bit integers, symmetric, scaled by channel.
 #include <cmath>
 #include <fstream>
 #include <future>
@@ -18,6 +18,7 @@ namespace {
 struct Layer {
   std::vector<int64_t> channels;
   int64_t size, m, kernel, stride = 1, groups = 1;
+  bool transposed = false;  // to stride times the pixels
 };
 
 std::vector<Layer> resnet50() {
@@ -32,6 +33,23 @@ std::vector<Layer> depthwise() {
   return {{{16}, 112, 16, 3, 1, 16},   {{64}, 112, 64, 3, 2, 64},   {{72}, 56, 72, 3, 1, 72},
           {{72}, 56, 72, 5, 2, 72},    {{120}, 28, 120, 5, 1, 120}, {{240}, 28, 240, 3, 2, 240},
           {{480}, 14, 480, 3, 1, 480}, {{672}, 14, 672, 5, 2, 672}, {{960}, 7, 960, 5, 1, 960}};
+}
+/// Depthwise ones whose windows are large, far apart, or several to a channel.
+std::vector<Layer> depthwise_forms() {
+  return {{{64}, 56, 64, 13, 1, 64}, {{128}, 28, 128, 31, 1, 128}, {{32}, 112, 64, 3, 1, 32}, {{64}, 112, 64, 5, 5, 64}};
+}
+/// ResNeXt-50 (32 x 4), ShuffleNet's products of 3 and 8 groups, RegNet's groups of 8, 16 and 24, odd ones.
+std::vector<Layer> grouped() {
+  return {{{128}, 56, 128, 3, 1, 32},  {{256}, 56, 256, 3, 2, 32}, {{256}, 28, 256, 3, 1, 32}, {{512}, 14, 512, 3, 1, 32},
+          {{1024}, 7, 1024, 3, 1, 32}, {{240}, 28, 240, 1, 1, 3},  {{384}, 28, 384, 1, 1, 8},  {{48}, 56, 48, 3, 1, 6},
+          {{64}, 56, 64, 3, 1, 4},     {{72}, 56, 72, 3, 1, 3},    {{96}, 28, 96, 3, 1, 32},   {{160}, 28, 160, 3, 1, 32}};
+}
+/// Of groups: bilinear upsampling of 21 classes, of each channel, of four; of one.
+std::vector<Layer> transposed() {
+  return {{{21}, 32, 21, 16, 8, 21, true},
+          {{64}, 56, 64, 4, 2, 64, true},
+          {{64}, 28, 64, 4, 2, 16, true},
+          {{256}, 32, 128, 4, 2, 1, true}};
 }
 std::vector<Layer> concatenated() {
   return {{{64, 64}, 80, 64, 3},
@@ -54,6 +72,9 @@ std::vector<Layer> layers_of(std::string_view what) {
     return all;
   }
   if (what == "depthwise") return depthwise();
+  if (what == "depthwise_forms") return depthwise_forms();
+  if (what == "grouped") return grouped();
+  if (what == "transposed") return transposed();
   return what == "concatenated_in_models" ? concatenated_in_models() : concatenated();
 }
 
@@ -68,8 +89,8 @@ struct Bound {
   Bound(const Layer& l, int64_t n, int64_t copies_wanted, DType type, bool residual) {
     const bool integers = type == DType::i8;
     node.domain = smelt_domain;
-    node.op = integers ? "QLinearConv" : "Conv";
-    const int64_t pad = (l.kernel - 1) / 2, size = bytes(type, 1);
+    node.op = integers ? "QLinearConv" : l.transposed ? "ConvTranspose" : "Conv";
+    const int64_t pad = l.transposed ? (l.kernel - l.stride) / 2 : (l.kernel - 1) / 2, size = bytes(type, 1);
     if (!integers) node.attrs["segments"] = static_cast<int64_t>(l.channels.size());
     node.attrs["strides"] = std::vector<int64_t>{l.stride, l.stride};
     node.attrs["pads"] = std::vector<int64_t>{pad, pad, pad, pad};
@@ -93,8 +114,10 @@ struct Bound {
       channels += c;
       text += fmt::format("{}{}", text.empty() ? fmt::format("{}x", n) : "+", c);
     }
-    const int64_t out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
-    const Shape w{l.m, channels / l.groups, l.kernel, l.kernel}, y{n, l.m, out, out};
+    const int64_t out = l.transposed ? l.size * l.stride : (l.size + 2 * pad - l.kernel) / l.stride + 1;
+    const Shape w =
+        l.transposed ? Shape{channels, l.m / l.groups, l.kernel, l.kernel} : Shape{l.m, channels / l.groups, l.kernel, l.kernel};
+    const Shape y{n, l.m, out, out};
     b.inputs.push_back({type, w});
     if (integers) {
       const auto constant = [&](Tensor t) {
@@ -118,8 +141,8 @@ struct Bound {
     node.outputs = {ValueId(99)};
     b.node = &node;
     moved = size * (elements(w) + n * channels * l.size * l.size + elements(y) * (residual ? 2 : 1));
-    text += fmt::format("x{}x{} -> {} {}x{} s{}{}", l.size, l.size, l.m, l.kernel, l.kernel, l.stride,
-                        l.groups > 1 ? fmt::format(" g{}", l.groups) : "");
+    text += fmt::format("x{}x{} -> {} {}x{} s{}{}{}", l.size, l.size, l.m, l.kernel, l.kernel, l.stride,
+                        l.groups > 1 ? fmt::format(" g{}", l.groups) : "", l.transposed ? " t" : "");
     std::mt19937 random(3);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t i = 0; i < copies_wanted; ++i) {
@@ -158,8 +181,10 @@ std::vector<Contender> contenders(const Bound& b, const ops::Machine& machine, s
   std::vector<Contender> all;
   std::map<std::string, size_t> count;
   for (const ops::Candidate& c : offers[0].candidates) {
-    if (b.node.op == "QLinearConv" && c.tactic == "cuda") continue;  // scalar
-    if (++count[c.tactic] > most) continue;
+    // Of those of groups the plain multiply-adds too, which are kernels of the same tactic.
+    const bool direct = c.config.starts_with("direct");
+    if (direct && b.node.op == "QLinearConv" && b.node.get_int("group", 1) == 1) continue;  // scalar
+    if (++count[c.tactic + (direct ? " direct" : "")] > (direct ? std::min<size_t>(most, 2) : most)) continue;
     std::vector<ops::Candidate> same;
     for (const ops::Offer& o : offers)
       for (const ops::Candidate& other : o.candidates)
@@ -211,7 +236,8 @@ void conv(std::string_view what, int64_t n, size_t candidates, DType type, const
   machine.gpu = gpu();
   if (cute) print_compile_times(Bound(layers.front(), n, 1, type, what.ends_with("_residual")));
   std::vector<Work> all;
-  for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
+  for (const Layer& l : layers) {                     // everything is compiled side by side before anything is timed
+    if (l.transposed && type == DType::i8) continue;  // ONNX has none of integers
     Work w;
     // As many weights as it takes that they are cold, but 6 at most, which small ones are not then.
     const int64_t weights = bytes(type, 1) * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;

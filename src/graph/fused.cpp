@@ -17,6 +17,7 @@ struct Definition {
 constexpr Definition definitions[] = {
     {"Conv", 3, 2, 1, 1, true, true},         // with k segments, k - 1 more of both
     {"QLinearConv", 7, 6, 1, 1, true, true},  // likewise
+    {"ConvTranspose", 3, 2, 1, 1, true, true},
     {"StemConv", 3, 2, 1, 1, true, true},
     {"StemQLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},

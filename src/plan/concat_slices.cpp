@@ -38,6 +38,7 @@ class Slices {
     if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
       return false;
     if (n.op == "Conv") return true;
+    if (n.program) return false;                       // whose kernels for slices take none
     const Shape& w = s_.tensor(step.inputs[1]).shape;  // transposed: windows side by side
     const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
     return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&

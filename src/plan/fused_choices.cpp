@@ -34,6 +34,7 @@ const std::vector<WayApart>& ways_apart() {
       {"MatMul", {"matmul_epilogue"}},
       // Its kernels have the program as a pass of its own, and joined inputs, among their configurations where that may pay (ops/conv).
       {"Conv", {"conv_epilogue", "concat_conv"}, "fused or apart: ", 1},
+      {"ConvTranspose", {"conv_epilogue"}, "fused or apart: ", 2},
       // Estimates of its parts are up to 1.5 times what they take; measuring those of all took half of a build's time more.
       {"QLinearConv", {"quantized_conv", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}, "fused or apart: ", 2},
       {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "dynamic_product", "qlinear_epilogue"}},

@@ -12,7 +12,7 @@ namespace {
 
 bool is_conv(const Node& n) {
   return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) ||
-         (n.domain == smelt_domain && (n.op == "Conv" || n.op == "StemConv"));
+         (n.domain == smelt_domain && (n.op == "Conv" || n.op == "ConvTranspose" || n.op == "StemConv"));
 }
 
 /// Along any axis: the copies are as long as what lies inside of it.

@@ -145,6 +145,45 @@ TEST(GpuQuantizedConv, takes_groups_and_any_number_of_axes) {
   expect_exact({{1, 6, 5, 7, 6}, {8, 6, 3, 1, 2}, {1, 0, 1, 1, 0, 0}, {1, 2, 1}, {1, 1, 2}}, Layout::plain);
 }
 
+/// dp4a where four channels make a word, and as one group whose weights are zeros between groups.
+TEST(GpuQuantizedConv, takes_groups_of_few_channels) {
+  struct Count {
+    int64_t groups, channels, outputs;
+  };
+  for (const Count& n : {Count{32, 4, 4}, Count{3, 8, 20}, Count{7, 3, 5}, Count{6, 16, 16}, Count{4, 24, 24}, Count{17, 2, 1},
+                         Count{12, 2, 3}, Count{2, 40, 1}, Count{16, 1, 4}, Count{24, 1, 1}}) {
+    SCOPED_TRACE(::testing::Message() << n.groups << " of " << n.channels << " to " << n.outputs);
+    const int64_t c = n.groups * n.channels, m = n.groups * n.outputs;
+    for (const Layout from : {Layout::nhwc, Layout::plain}) {
+      Case image{{2, c, 9, 11}, {m, n.channels, 3, 3}, {1, 0, 1, 2}, {1, 2}, {2, 1}};
+      image.group = n.groups;
+      expect_exact(image, from);
+      Case line{{2, c, 37}, {m, n.channels, 5}, {4, 3}, {2}, {2}};
+      line.group = n.groups;
+      expect_exact(line, from);
+    }
+    Case image{{2, c, 9, 11}, {m, n.channels, 3, 3}, {1, 1, 1, 1}};
+    image.group = n.groups;
+    const auto names = [&] {
+      Trial t = narrow(image);
+      return check_on_gpu(t, 0);
+    }();
+    if (n.groups != 24) {
+      EXPECT_THAT(names, Contains(HasSubstr("grouped")));
+    }
+    if (c % 4 == 0 && n.groups != 24) {
+      EXPECT_THAT(names, Contains(HasSubstr("groups joined")));
+    }
+  }
+  Case window{{2, 24, 19, 21}, {24, 1, 13, 11}, {6, 5, 6, 5}};  // more taps than floats hold the sums of
+  window.group = 24;
+  expect_exact(window);
+  window.w = {72, 1, 3, 3};  // three filters a channel
+  window.pads = {1, 1, 1, 1};
+  window.strides = {5, 6};
+  expect_exact(window);
+}
+
 TEST(GpuQuantizedConv, along_three_axes) {
   const std::vector<int64_t> one(3, 1);
   const Case cases[] = {

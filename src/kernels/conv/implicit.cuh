@@ -9,12 +9,15 @@
 //   w          [M, K], packed: K runs over segments, taps, then channels; zeros fill each tap's channels up to whole tiles
 //
 // A transposed convolution is a batch of such products, one for each phase: every stride-th pixel of the output along each axis, of
-// which all have the same taps, and a window that begins at every pixel of x (implicit_first). So is one of several groups, one for each.
+// which all have the same taps, and a window that begins at every pixel of x (implicit_first). So is one of several groups, one for each, or
+// one for several of few channels side by side: zeros stand in w between one's channels and another's outputs. What is no number times zero
+// is none, so a block one of whose sums is no number makes those of its tile anew, of each output's own group alone.
 //
 // Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. The
 // pixels under a tap are located once for all of its channels, so that the inner loop has no divisions and one addition per copy.
 #pragma once
 
+#include "common/convert.cuh"
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
@@ -43,7 +46,7 @@ template <class Tile, int Vec, int Segments, bool Volume, ImplicitBatches Batche
 
   /// Begins with the pixels from `row` on and tile `k_tile` of K.
   __device__ __forceinline__ PixelCopy(const Args& argument, u32 batch, u32 row, int k_tile) : g(argument) {
-    if constexpr (Batches == ImplicitBatches::groups) group = static_cast<int>(batch) * g.segments[0].channels;
+    if constexpr (Batches == ImplicitBatches::groups || Batches == ImplicitBatches::joined) group = static_cast<int>(batch) * g.segments[0].channels;
     int phase_d = 0, phase_h = 0, phase_w = 0;
     if constexpr (Transposed) {
       const int rest = static_cast<int>(batch) / g.stride[1];
@@ -128,6 +131,50 @@ template <class Tile, int Vec, int Segments, bool Volume, ImplicitBatches Batche
   }
 };
 
+/// Whether any of the thread's sums is no number.
+template <class Tile> __device__ __forceinline__ bool lacks_numbers(const Tile& sums) {
+  bool lacks = false;
+#pragma unroll
+  for (int i = 0; i < Tile::rows; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::columns; ++j)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) lacks = lacks || sums.d[i][j][e] != sums.d[i][j][e];
+  return lacks;
+}
+
+/// The sum at pixel p and output m of a batch of joined groups, of the output's own group alone. `line`: weights of a tap.
+template <bool Volume, class T, class Sum, int Segments>
+__device__ __forceinline__ Sum sum_of_own_group(const ImplicitArgs<T, Sum, Segments>& g, int line, u32 batch, u32 p, u32 m) {
+  const ImageSegment<T>& s = g.segments[0];
+  const int channels = s.channels / g.joined, first = static_cast<int>(m) / (static_cast<int>(g.n) / g.joined) * channels;
+  const u32 row = g.width.quotient(p), plane = g.height.quotient(row);
+  u32 n = plane;
+  int first_d = 0;
+  if constexpr (Volume) {
+    n = g.depth.quotient(plane);
+    first_d = static_cast<int>(plane - n * g.depth.divisor) * g.stride_d - g.pad_d;
+  }
+  const int first_h = static_cast<int>(row - plane * g.height.divisor) * g.stride[0] - g.pad[0];
+  const int first_w = static_cast<int>(p - row * g.width.divisor) * g.stride[1] - g.pad[1];
+  const T* x = s.x + (static_cast<int>(n) * s.image + static_cast<int>(batch) * s.channels + first);              // [D, H, W, channels]
+  const T* w = g.w + (batch * g.w_batch + m * g.w_row + first);                                   // [taps, channels]
+  Sum sum = 0;
+#pragma unroll 1
+  for (int kd = 0; kd < (Volume ? g.taps_d : 1); ++kd)
+#pragma unroll 1
+    for (int kh = 0; kh < g.taps[0]; ++kh)
+#pragma unroll 1
+      for (int kw = 0; kw < g.taps[1]; ++kw, w += line) {
+        const int d = first_d + kd * g.dilation_d, h = first_h + kh * g.dilation[0], v = first_w + kw * g.dilation[1];
+        if (h < 0 || h >= g.in_height || v < 0 || v >= g.in_width || (Volume && (d < 0 || d >= g.in_depth))) continue;
+        const T* at = x + ((Volume ? d * s.plane : 0) + h * s.row + v * s.pixel);
+#pragma unroll 1
+        for (int c = 0; c < channels; ++c) sum += widened<Sum>(at[c]) * widened<Sum>(w[c]);
+      }
+  return sum;
+}
+
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
 template <class Tile, int Vec, bool Split, bool Volume, ImplicitBatches Batches, class T, class Sum, int Segments, class Epilogue>
 __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T, Sum, Segments>, Epilogue>& a) {
@@ -151,6 +198,26 @@ __device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T,
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);         // inside of the output
   const auto start = epilogue.start(batch);
+  if constexpr (Batches == ImplicitBatches::joined) {
+    static_assert(!Split);
+    if (__syncthreads_or(lacks_numbers(sums))) {
+      const int line = g.segments[0].tiles * Tile::tile_k;
+#pragma unroll 1
+      for (int q = threadIdx.x; q < Tile::tile_m * Tile::tile_n / 4; q += Tile::threads) {
+        const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
+        if (r >= rows || c >= columns) continue;
+        Sum own[4] = {};
+#pragma unroll 1
+        for (int e = 0; e < 4 && c + e < columns; ++e) {                                          // one copy of the code
+          const Sum one = sum_of_own_group<Volume>(g, line, batch, row + r, column + c + e);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) own[i] = i == e ? one : own[i];
+        }
+        epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), own);
+      }
+      return;
+    }
+  }
   finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const Sum(&v)[4]) {
     epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
   });

@@ -5,8 +5,9 @@
 
 namespace smelt::kernels {
 
-/// What a batch of products is: a phase of a transposed convolution, or a group, whose channels begin behind those of the one before.
-enum class ImplicitBatches { none, phases, groups };
+/// What a batch of products is: a phase of a transposed convolution, or a group, whose channels begin behind those of the one before; or
+/// several groups side by side, whose weights are zeros between one's channels and another's outputs.
+enum class ImplicitBatches { none, phases, groups, joined };
 
 /// Where window `o` begins along an axis. Of a transposed convolution with one of its phases: y's pixels o * stride + phase, of which
 /// all have the same taps, the last of the filter's first; `dilation` apart in x, which is 1 where the stride is not.
@@ -45,7 +46,7 @@ template <class T, class Sum, int Segments> struct ImplicitArgs {
   Divider depth;                // of a volume's output; what follows is along D
   i32 in_depth, stride_d, pad_d, dilation_d, taps_d;
   i32 all_taps[2], all_taps_d;  // transposed: how many phases have as many taps, along H, W; D
-  i32 unused;
+  i32 joined;                   // groups of a batch
   ImageSegment<T> segments[Segments];
 };
 

@@ -76,6 +76,11 @@ std::optional<Refusal> rejects(const Request& r) {
     if (!windows_lie_side_by_side(p))
       return refuse(Reason::unsupported, "a transposed convolution whose windows overlap or are padded");
     if (p.output != DType::f32) return refuse(Reason::wrong_type, "transposed with output {}", smelt::name(p.output));
+    // A product's rows and columns are no places of the result that operands would be read at.
+    const CpuEpilogue epilogue(b, r.at.operands, 1, bias(b, r.at));
+    const auto& simple = epilogue.simple();
+    if (!simple || epilogue.residual() >= 0 || simple->end.is_scaled)
+      return refuse(Reason::unsupported, "transposed, with a program other than an activation");
   }
   if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
   return std::nullopt;

@@ -1,4 +1,4 @@
-// Depthwise convolutions of channels-last images and volumes (src/kernels/conv/depthwise.cuh). Specialised on the filter's taps, the stride
+// Depthwise convolutions of channels-last images, volumes and sequences (src/kernels/conv/depthwise.cuh). Specialised on the filter's taps, the stride
 // and dilation along W, the program and how many outputs a thread makes.
 #include <fmt/format.h>
 
@@ -37,12 +37,12 @@ GpuRequest request(const GpuRequest& r, int64_t vec) {
 
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
-  const Shape taps = three(spatial_of(p.w), 0);
+  const Shape taps = three(spatial_of(p.w), 1);
   const std::string config = config_source("DepthwiseConfig", {{"taps_h", taps[1]},
                                                                {"taps_w", taps[2]},
                                                                {"stride_w", p.stride.back()},
                                                                {"dilation_w", p.dilation.back()},
-                                                               {"taps_d", taps[0]},
+                                                               {"taps_d", p.spatial() == 3 ? taps[0] : 0},
                                                                {"pixels", pixels},
                                                                {"vec", vec},
                                                                {"threads", threads}});
@@ -110,7 +110,7 @@ class DepthwiseKernel final : public DepthwiseCuda<Args> {
 std::optional<Refusal> rejects(const GpuRequest& r) {
   if (auto why = rejects_depthwise(r)) return why;
   const Problem& p = r.problem;
-  if (p.spatial() != 2 && p.spatial() != 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2 or 3", p.spatial());
+  if (p.spatial() > 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", p.spatial());
   if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0]))
     return refuse(Reason::wrong_layout, "an image that is not channels-last");
   // A plane's taps are unrolled; floats hold sums of so many products of integers.

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "kernels/conv/direct.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
-#include "ops/cpu/strided_copy.h"
 #include "ops/cuda/source.h"
 
 namespace smelt::ops::conv {
@@ -25,20 +26,6 @@ struct Shaped {
   int64_t lanes = 32;           // threads side by side along the channels (channels last) or the pixels of a block
   bool packed = false;          // the weights are
 };
-
-/// Weights [k, C / group, M]: of ONNX's [M, C / group, k], transposed [C, M / group, k].
-Tensor packed(const Tensor& w, const Problem& p) {
-  const Shape& s = w.shape();
-  const int64_t taps = elements(spatial_of(s)), size = bytes(w.type(), 1), m = p.outputs();
-  const int64_t group_m = m / p.group, channels = p.transposed ? s[0] / p.group : s[1];
-  Tensor to = Tensor::empty(w.type(), {taps, channels, m});
-  // Along [group, output of the group, channel, tap].
-  const int64_t output = p.transposed ? taps : channels * taps, channel = p.transposed ? group_m * taps : taps;
-  const Shape extents{p.group, group_m, channels, taps};
-  StridedCopy(extents, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
-      .run(to.raw(), w.raw());
-  return to;
-}
 
 std::string source(const GpuRequest& r, const Shaped& s) {
   // Lanes along the channels where they are side by side in memory, else along the pixels.
@@ -72,7 +59,7 @@ class DirectKernel final : public CompiledKernel {
     if (s.packed && r.gpu->device) {
       weights_ = r.gpu->weights->packed(r.gpu->device, w.constant,
                                         r.packing("conv:direct").option("g", p.group).flag("t", p.transposed).text(),
-                                        [&] { return packed(r.weights(), p); });
+                                        [&] { return taps_by_channels(r.weights(), p); });
     }
     packed_ = s.packed;
     const Shape out = three(spatial_of(p.y), 1);
@@ -156,6 +143,14 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
   const bool last = p.from == Layout::nhwc;
   const int64_t m = p.outputs(), group_m = m / p.group, rows = m == 0 ? 0 : elements(p.y) / m;
   const double moved = r.moved_bytes();
+  // Kernels that are meant for the problem multiply the same with fewer instructions; of little work the guesses are none.
+  constexpr double dearer = 1.1;
+  double meant = std::numeric_limits<double>::infinity();
+  for (const Candidate& c : offer.candidates)
+    if (c.config.starts_with("depthwise") || c.config.starts_with("grouped")) meant = std::min(meant, c.estimate_us);
+  const double at_least = std::isfinite(meant) ? dearer * meant : 0;
+  for (Candidate& c : offer.candidates)
+    if (c.config.starts_with("phases direct")) c.estimate_us = std::max(c.estimate_us, at_least);
   size_t widths = 0;
   for (const int64_t vec : {8, 4, 2, 1}) {
     Shaped s;
@@ -180,7 +175,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
       const double slower = p.input == DType::f64 || r.problem.quantization ? 80 : 40;  // than tensor cores, at best
       offer.candidates.push_back(
           {"cuda", fmt::format("direct v{} p{} l{}", s.vec, s.pixels, s.lanes),
-           std::max(chain, gpu_estimate_us(*r.gpu, moved, p.flops() * slower / std::max(rate, 1e-3))),
+           std::max({at_least, chain, gpu_estimate_us(*r.gpu, moved, p.flops() * slower / std::max(rate, 1e-3))}),
            [shared, s, name = offer.problem] { return std::make_unique<DirectKernel>(*shared, s, name); }});
     }
     if (++widths == 2) break;

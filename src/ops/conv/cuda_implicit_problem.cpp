@@ -23,8 +23,7 @@ void plane(int64_t (&to)[2], const Shape& spatial, int64_t fill) {
 /// Of a transposed convolution: its phases, which are alike.
 Result<PhaseAxes> like_phases(const GpuRequest& r) {
   const Problem& p = r.problem;
-  if (p.x.size() > 1 || r.node.node->program)
-    return refuse(Reason::unsupported, "a transposed convolution with a program or of several inputs");
+  if (p.x.size() > 1) return refuse(Reason::unsupported, "a transposed convolution of several inputs");
   for (size_t a = 0; a < p.spatial(); ++a)
     if (p.y[a + 2] % p.stride[a] != 0)
       return refuse(Reason::wrong_shape,
@@ -33,7 +32,7 @@ Result<PhaseAxes> like_phases(const GpuRequest& r) {
   return phase_axes(p);
 }
 
-std::optional<Refusal> rejects(const GpuRequest& r, Groups groups) {
+std::optional<Refusal> rejects(const GpuRequest& r, Groups groups, int64_t joined) {
   const Problem& p = r.problem;
   const bool half = p.input == DType::f16 || p.input == DType::bf16, integers = p.quantization.has_value();
   if (p.group != 1 && groups == Groups::refused) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
@@ -42,7 +41,7 @@ std::optional<Refusal> rejects(const GpuRequest& r, Groups groups) {
                   p.group);
   // A tile has 32 steps of K or more, and as many columns: of narrower groups most of them are zeros.
   constexpr int64_t few_channels = 8;
-  if (p.group != 1 && p.w[1] < few_channels)
+  if (p.group != 1 && p.w[1] * joined < few_channels)
     return refuse(Reason::wrong_shape, "groups of {} channels, expected at least {}", p.w[1], few_channels);
   if (p.spatial() > 3) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", p.spatial());
   const bool floats = half || p.input == DType::f32 || p.input == DType::f8e4m3fn;
@@ -123,12 +122,13 @@ int64_t ImplicitProblem::k(int64_t tile) const {
   return sum;
 }
 
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups) {
-  if (auto why = rejects(r, groups)) return *why;
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups, int64_t joined) {
+  if (auto why = rejects(r, groups, joined)) return *why;
   const Problem& p = r.problem;
   ImplicitProblem q;
   q.type = p.input;
-  q.groups = p.group;
+  q.joined = joined;
+  q.groups = p.group / joined;
   q.m = p.outputs() / q.groups;
   q.n = p.y[0];
   int64_t out[2], in[2];
@@ -221,6 +221,7 @@ ImplicitArguments implicit_arguments(const ImplicitProblem& p, const matmul::Cud
     args.segments[i] = p.segments[i];
     args.segments[i].tiles = narrow((p.segments[i].channels + c.tile_k - 1) / c.tile_k);
   }
+  args.joined = narrow(p.joined);
   args.w_row = k_tiles * c.tile_k;
   args.w_batch = p.m * k_tiles * c.tile_k;
   args.m = static_cast<uint32_t>(p.pixels());
@@ -270,27 +271,38 @@ CudaEpilogue grouped_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   return *CudaEpilogue::make(r.program, apart(r.node.outputs[0]), std::move(operands), {2, {1}}, 4);
 }
 
+/// y as [N, (D, SD,) H, SH, W, SW, M]: rows N, D, H and W of a phase, batches the phases along SD, SH and SW. Operands, which broadcast to
+/// it, likewise.
+CudaEpilogue phased_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
+  const size_t rank = r.problem.y.size();
+  const Shape& phases = r.problem.stride;
+  const auto apart = [&](BoundTensor t, const Shape& steps) {
+    Shape shape(rank, 1);
+    std::ranges::copy(t.shape, shape.end() - static_cast<std::ptrdiff_t>(t.shape.size()));
+    t.shape = {shape[0]}, t.strides = {steps[0]}, t.layout = Layout::plain;
+    for (size_t a = 0; a < phases.size(); ++a) {
+      const bool one = shape[a + 2] == 1;
+      t.shape.insert(t.shape.end(), {one ? 1 : shape[a + 2] / phases[a], one ? 1 : phases[a]});
+      t.strides.insert(t.strides.end(), {steps[a + 2] * phases[a], steps[a + 2]});
+    }
+    t.shape.push_back(shape[1] == 1 ? 1 : p.m);
+    t.strides.push_back(steps[1]);
+    return t;
+  };
+  EpilogueAxes axes{1 + 2 * phases.size(), {}};
+  for (size_t a = 0; a < phases.size(); ++a) axes.batches.push_back(2 + 2 * a);
+  std::vector<EpilogueOperand> operands = r.operands;
+  for (EpilogueOperand& o : operands) o.tensor = apart(o.tensor, broadcast_strides(o.tensor, rank));
+  const BoundTensor& y = r.node.outputs[0];
+  return *CudaEpilogue::make(r.program, apart(y, memory_strides(y)), std::move(operands), axes, 4);
+}
+
 }  // namespace
 
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   if (p.groups > 1) return grouped_epilogue(r, p);
   if (!p.transposed()) return r.epilogue(4);
-  // y as [N, (D, SD,) H, SH, W, SW, M]: rows N, D, H and W of a phase, batches the phases along SD, SH and SW. A bias broadcasts along M.
-  const Shape strides = memory_strides(r.node.outputs[0]), &phases = r.problem.stride;
-  BoundTensor y = r.node.outputs[0];
-  y.layout = Layout::plain;
-  y.shape = {y.shape[0]}, y.strides = {strides[0]};
-  EpilogueAxes axes{1 + 2 * phases.size(), {}};
-  for (size_t a = 0; a < phases.size(); ++a) {
-    y.shape.insert(y.shape.end(), {r.problem.y[a + 2] / phases[a], phases[a]});
-    y.strides.insert(y.strides.end(), {strides[a + 2] * phases[a], strides[a + 2]});
-    axes.batches.push_back(2 + 2 * a);
-  }
-  y.shape.push_back(p.m);
-  y.strides.push_back(strides[1]);
-  std::vector<EpilogueOperand> operands = r.operands;
-  for (EpilogueOperand& o : operands) o.tensor.shape = {p.m};
-  return *CudaEpilogue::make(r.program, y, std::move(operands), axes, 4);
+  return phased_epilogue(r, p);
 }
 
 namespace {
@@ -330,7 +342,7 @@ Key implicit_packing(const ImplicitProblem& p, int64_t tile) {
     for (int axis = 0; axis < p.axes(); ++axis) key.field(Shape{p.along(axis).stride, p.along(axis).pad});
     return key;
   }
-  key.flag(":padded", p.padded);
+  key.flag(":padded", p.padded).option(":joined", p.joined, int64_t{1});
   for (const ImageSegment& s : p.segments) key.field(s.channels).option("/", whole_tiles(s.channels, tile));
   return key;
 }
@@ -352,8 +364,12 @@ Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile)
   for (const ImageSegment& segment : p.segments) {
     const int64_t span = whole_tiles(segment.channels, tile), channels = p.padded ? s[1] : segment.channels;
     const int64_t row = p.padded ? span : columns * span, column = p.padded ? ImplicitProblem::padded_channels : span;
-    StridedCopy({p.groups * p.m, rows, columns, channels}, {s[1] * taps, columns, 1, taps}, {k, row, column, 1}, size, 1)
-        .run(out + base * size, from + first * taps * size);
+    // Of several groups side by side each output has the channels of its own.
+    const int64_t outputs = p.m / p.joined, own = p.joined > 1 ? s[1] : channels;
+    for (int64_t j = 0; j < p.joined; ++j)
+      StridedCopy({p.groups, outputs, rows, columns, own}, {p.m * s[1] * taps, s[1] * taps, columns, 1, taps},
+                  {p.m * k, k, row, column, 1}, size, 1)
+          .run(out + (base + j * (outputs * k + own)) * size, from + (first + j * outputs * s[1]) * taps * size);
     base += rows * row;
     first += channels;
   }

@@ -46,6 +46,7 @@ struct ImplicitProblem {
   PhaseAxes
       phases;  // of a transposed one, a batch each: `out` is a phase's, `taps` the most that one has (kernels::implicit_first)
   int64_t groups = 1;  // a batch each: `m` and the segment's channels are a group's
+  int64_t joined = 1;  // of the model's groups to each of those, side by side
 
   bool transposed() const { return !phases.empty(); }
   int64_t batches() const { return phase_count(phases) * groups; }
@@ -89,9 +90,9 @@ matmul::CudaProblem implicit_product(const GpuRequest& r, const ImplicitProblem&
 
 /// Whether several groups are known, each of which is a batch.
 enum class Groups { refused, taken };
-/// The problem, or why the kernel does not take it. A volume's is an image's where its windows have one plane, each its own, or one pixel
+/// The problem, or why the kernel does not take it; `joined`: so many groups side by side in each batch, with zeros between them. A volume's is an image's where its windows have one plane, each its own, or one pixel
 /// of a plane.
-Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups = Groups::refused);
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r, Groups groups = Groups::refused, int64_t joined = 1);
 
 /// How many phases along an axis have as many taps as any.
 int64_t phases_of_all_taps(const std::vector<PhaseAlong>& along);

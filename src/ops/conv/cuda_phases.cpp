@@ -24,7 +24,7 @@ class PhasesKernel final : public Kernel {
   PhasesKernel(const SharedRequest& r, const Phases& phases, const std::string& tactic, size_t way) {
     for (size_t i = 0; i < phases.nodes.size(); ++i) {
       const PhaseNode& node = phases.nodes[i];
-      Part part{phases.ways[i].at(tactic)[way].prepare(), node.begin, nullptr};
+      Part part{phases.ways[i].at(tactic)[way].prepare(), node.begin, node.begins, nullptr};
       if (part.kernel->reads(weights_input) && r->gpu->device) {
         const Tensor& w = node.node.inputs[weights_input].constant;
         part.weights = r->gpu->weights->packed(r->gpu->device, w, "conv:as it is", [&w] { return w; });
@@ -43,8 +43,10 @@ class PhasesKernel final : public Kernel {
   }
 
   void run(const Buffers& b) override {
-    given_.assign(b.inputs.begin(), b.inputs.end());
+    given_.resize(b.inputs.size());
     for (const Part& p : parts_) {
+      for (size_t i = 0; i < given_.size(); ++i)
+        given_[i] = b.inputs[i] ? static_cast<const char*>(b.inputs[i]) + p.begins[i] : nullptr;
       given_[weights_input] = p.weights ? reinterpret_cast<const void*>(p.weights->address()) : nullptr;
       void* const y[] = {static_cast<char*>(b.outputs[0]) + p.begin};
       p.kernel->run({given_, y, b.workspace, b.stream});
@@ -55,6 +57,7 @@ class PhasesKernel final : public Kernel {
   struct Part {
     std::unique_ptr<Kernel> kernel;
     int64_t begin;
+    std::vector<int64_t> begins;                    // of the inputs
     std::shared_ptr<device::cuda::Memory> weights;  // where the kernel reads them as the node has them
   };
   std::vector<Part> parts_;
@@ -63,8 +66,7 @@ class PhasesKernel final : public Kernel {
 
 std::optional<Refusal> rejects(const GpuRequest& r) {
   const Problem& p = r.problem;
-  if (r.node.node->program || p.quantization || p.x.size() > 1)
-    return refuse(Reason::unsupported, "phases: a program, integers or several inputs");
+  if (p.quantization || p.x.size() > 1) return refuse(Reason::unsupported, "phases: integers or several inputs");
   if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "phases: weights that are not constant");
   if (windows_lie_side_by_side(p) && p.group == 1 && p.spatial() == 2)
     return refuse(Reason::wrong_attribute, "phases: windows side by side, each tap of which is a product");
@@ -85,7 +87,7 @@ void offer_phases(const SharedRequest& r, Offer& offer) {
       static_cast<bool>(implicit_problem(*r));  // one launch of all phases: not a launch each of the same kernel
   std::map<std::string, size_t> counts;         // of the ways that every phase has, by tactic
   for (const Phase& phase : *found) {
-    const PhaseNode& node = phases->nodes.emplace_back(phase_node(r->node, r->problem, phase));
+    const PhaseNode& node = phases->nodes.emplace_back(phase_node(r->node, r->problem, phase, r->at.operands));
     Offer one;
     offer_cuda(node.node, machine, one);
     if (as_batches) std::erase_if(one.candidates, [](const Candidate& c) { return c.config.starts_with("implicit"); });

@@ -78,6 +78,19 @@ std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, cons
   });
 }
 
+Tensor taps_by_channels(const Tensor& w, const Problem& p) {
+  const Shape& s = w.shape();
+  const int64_t taps = elements(spatial_of(s)), size = bytes(w.type(), 1), m = p.outputs();
+  const int64_t group_m = m / p.group, channels = p.transposed ? s[0] / p.group : s[1];
+  Tensor to = Tensor::empty(w.type(), {taps, channels, m});
+  // Along [group, output of the group, channel, tap].
+  const int64_t output = p.transposed ? taps : channels * taps, channel = p.transposed ? group_m * taps : taps;
+  const Shape extents{p.group, group_m, channels, taps};
+  StridedCopy(extents, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
+      .run(to.raw(), w.raw());
+  return to;
+}
+
 Shape three(const Shape& spatial, int64_t fill) {
   Shape all(3 - spatial.size(), fill);
   all.insert(all.end(), spatial.begin(), spatial.end());

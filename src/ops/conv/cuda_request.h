@@ -55,6 +55,7 @@ void offer_phases(const SharedRequest& r, Offer& offer);         // those of pla
 void offer_cute(const SharedRequest& r, Offer& offer);  // "cute": tensor cores, 16-bit images, by CuTe; asked for by name
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
 void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
+void offer_grouped_cuda(const SharedRequest& r, Offer& offer);         // "cuda" grouped: groups of few channels, transposed ones
 void offer_direct_cuda(const SharedRequest& r, Offer& offer);          // "cuda" direct: multiply-adds, every geometry
 
 /// A kernel of smelt's own; `integers`: for convolutions of 8-bit integers too.
@@ -69,7 +70,7 @@ inline constexpr CudaTactic cuda_tactics[] = {
     {offer_patches, false},       {offer_lines, false},
     {offer_phases, false},        {offer_cute, false},
     {offer_depthwise_cuda, true}, {offer_depthwise_rows_cuda, true},
-    {offer_direct_cuda, true},
+    {offer_grouped_cuda, true},   {offer_direct_cuda, true},
 };
 
 void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
@@ -79,6 +80,11 @@ void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, O
 /// The tactics of a convolution of 8-bit integers over a copy of its image that has its padding, and its channels side by side: one whose
 /// image's zero point is computed has no others.
 void offer_over_copy(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
+
+/// The tactics for one group of a convolution of 8-bit integers in several, by weights [M, C, kernel…] with zeros between groups.
+void offer_groups_joined(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
+/// These weights, whose zeros are each output's zero point.
+Tensor joined_weights(const Request& q);
 
 /// (sum, column?, outside?, Σ w and the image's zero point where that is computed, scales?, operands…) of a convolution of integers: what
 /// follows its exact sums, without fused multiply-adds.
@@ -97,6 +103,8 @@ std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, cons
 std::optional<Refusal> rejects_depthwise(const GpuRequest& r);
 /// Elements of the widest access to a pixel's neighbouring channels, 16 bytes at most.
 int64_t widest_channels(const BoundTensor& t);
+/// Weights [taps, C / group, M] of ONNX's [M, C / group, taps…], transposed [C, M / group, taps…].
+Tensor taps_by_channels(const Tensor& w, const Problem& p);
 /// A shape's spatial part with entries of `fill` in front, so that there are three.
 Shape three(const Shape& spatial, int64_t fill);
 /// Strides along N, C and three spatial axes, those that the tensor lacks 0.

@@ -13,7 +13,8 @@ int64_t fused_conv_flops(const BoundNode& b) { return conv_flops(b, static_cast<
 /// Each input element is multiplied with the weight's elements of one input channel, [C, M / group, kernel…].
 int64_t conv_transpose_flops(const BoundNode& b) {
   const Shape& w = input_of(b, 1).shape;
-  return w.empty() ? 0 : 2 * present_elements(input_of(b, 0)) * elements(Shape(w.begin() + 1, w.end()));
+  if (w.empty()) return program_flops(b);
+  return 2 * present_elements(input_of(b, 0)) * elements(Shape(w.begin() + 1, w.end())) + program_flops(b);
 }
 
 }  // namespace smelt::ops

@@ -1,4 +1,4 @@
-// ai.smelt's Conv and QLinearConv: the convolution by ONNX's Conv in the accumulator's type, then the program.
+// ai.smelt's Conv, ConvTranspose and QLinearConv: the convolution by ONNX's in the accumulator's type, then the program.
 #include "graph/fused.h"
 
 #include <algorithm>
@@ -110,6 +110,29 @@ void run_fused_conv(ComputeContext& c) {
   c.outputs[0] = run_epilogue(c, y, s.operands(), type);
 }
 
+constexpr size_t transposed_operands = 3;  // behind x, w and b
+
+std::map<std::string, Attribute> transposed_attributes(const Node& n) {
+  std::map<std::string, Attribute> found;
+  for (const char* key : {"strides", "pads", "dilations", "group", "kernel_shape", "auto_pad", "output_padding", "output_shape"})
+    if (n.has(key)) found.emplace(key, n.attrs.at(key));
+  return found;
+}
+
+void infer_fused_transposed(InferContext& c) {
+  const TensorDesc in[] = {as_f32(c.in(0)), as_f32(c.in(1))};
+  const auto y = inferred_shape(plain_node("ConvTranspose", 2, transposed_attributes(c.node)), in);
+  set_result(c, program_type(c.node, c.in(0).type), y, transposed_operands);
+}
+
+void run_fused_transposed(ComputeContext& c) {
+  const DType type = c.outputs[0].type(), acc = accumulator(type);
+  std::vector<Tensor> in = {c.in(0).cast(acc), c.in(1).cast(acc)};
+  if (c.has(2)) in.push_back(c.in(2).cast(acc));
+  const Tensor y = evaluate(plain_node("ConvTranspose", in.size(), transposed_attributes(c.node)), in)[0];
+  c.outputs[0] = run_epilogue(c, y, transposed_operands, type);
+}
+
 void infer_fused_qlinear_conv(InferContext& c) {
   const ConvSegments s(c.node);
   const ConvSegments::Quantized at = s.quantized();
@@ -211,6 +234,13 @@ ValueId conv_of(Body& b, ValueId first) {
 
 std::vector<ValueId> expand_conv(Body& b) { return {conv_of(b, b.in(0))}; }
 
+std::vector<ValueId> expand_transposed(Body& b) {
+  const DType c = b.accumulator();
+  std::vector<ValueId> inputs = {b.cast(b.in(0), c), b.cast(b.in(1), c)};
+  if (b.has(2)) inputs.push_back(b.cast(b.in(2), c));
+  return {b.epilogue(b.op("ConvTranspose", inputs, transposed_attributes(b.node())), transposed_operands)};
+}
+
 /// Of `image` in place of the node's first.
 ValueId qlinear_conv_of(Body& b, ValueId image) {
   const ConvSegments s(b.node());
@@ -284,6 +314,8 @@ std::span<const OpRow> fused_conv_ops() {
   static constexpr OpRow table[] = {
       {{"Conv", smelt_domain, infer_fused_conv, run_fused_conv, true, expand_conv},
        {.flops = {.count = fused_conv_flops}, .contracts = true}},
+      {{"ConvTranspose", smelt_domain, infer_fused_transposed, run_fused_transposed, true, expand_transposed},
+       {.flops = {.count = conv_transpose_flops}, .contracts = true}},
       {{"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
        {.flops = {.count = fused_conv_flops}, .autocast = Autocast::fp32, .contracts = true}},
       {{"StemConv", smelt_domain, infer_stem_conv, run_stem_conv, true, expand_stem<conv_of>},

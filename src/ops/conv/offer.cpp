@@ -78,7 +78,7 @@ void offer_float_tactics(const BoundNode& node, const Machine& machine, Offer& o
 }  // namespace
 
 bool is_conv(const Node& node) {
-  return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
+  return (node.domain == onnx_domain || node.domain == smelt_domain) && (node.op == "Conv" || node.op == "ConvTranspose");
 }
 
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
@@ -114,6 +114,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   }
   for (const CudaTactic& t : cuda_tactics)
     if (made && t.integers) t.offer(*made, offer);
+  offer_groups_joined(*q, machine.gpu, offer);
   offer_int8_cudnn(*q, machine.gpu, offer);
   price_blocks(node, offer);
 }
@@ -137,6 +138,7 @@ void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offe
   if (!made) return offer.refuse("cuda", made.refusal());
   for (const CudaTactic& t : cuda_tactics)
     if (t.integers) t.offer(*made, offer);
+  offer_groups_joined(*q, machine.gpu, offer);
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
@@ -152,7 +154,8 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   offer_joined(node, machine, offer_cpu, offer);
   if (!node.node->program || (offer.wanted.only && !offer.wanted.only->config.ends_with(program_apart))) return;
   const Arguments at = arguments(*node.node);
-  if (offer.candidates.empty() || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())
+  const bool transposed = node.node->op == "ConvTranspose";  // some of whose kernels take no program
+  if (offer.candidates.empty() || transposed || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())
     offer_with_pass(node, at.operands, machine, offer_cpu, offer);
 }
 

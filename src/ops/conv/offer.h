@@ -14,7 +14,7 @@
 
 namespace smelt::ops::conv {
 
-/// What a tactic sees of a node: Conv, ConvTranspose, ai.smelt's Conv; ONNX's QLinearConv and ai.smelt's, whose problem has a
+/// What a tactic sees of a node: Conv, ConvTranspose, ai.smelt's; ONNX's QLinearConv and ai.smelt's, whose problem has a
 /// quantization and whose node a program over in0.
 struct Request {
   BoundNode node;
@@ -45,7 +45,7 @@ inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {
     offer_indirect, offer_depthwise,  offer_winograd,         offer_onednn,
     offer_columns,  offer_float_taps, offer_transposed_lines, offer_transposed_rows};
 
-bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's Conv
+bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 bool is_int8_conv(const Node& node);  // QLinearConv, ai.smelt's

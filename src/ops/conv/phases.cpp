@@ -97,7 +97,29 @@ Result<std::vector<Phase>> phases_of(const Problem& p, int64_t most) {
   return all;
 }
 
-PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase) {
+namespace {
+
+/// The phase's part of y, or of what broadcasts to it from the last axis; returns where it begins, bytes.
+int64_t take_part(BoundTensor& t, const Problem& p, const Phase& phase) {
+  const Shape steps = memory_strides(t);
+  int64_t begin = 0;
+  const size_t rank = t.shape.size();
+  for (size_t back = 1; back <= std::min(rank, p.spatial()); ++back) {
+    const size_t axis = rank - back, a = p.spatial() - back;
+    if (t.shape[axis] == 1 && p.y[a + 2] != 1) continue;  // one for all
+    if (t.strides.empty()) t.strides = steps, t.constant = {};
+    begin += phase.place[a] * steps[axis];
+    t.strides[axis] *= p.stride[a];
+    t.shape[axis] = phase.places[a];
+  }
+  begin = bytes(t.type, begin);
+  if (begin > 0) t.alignment = std::gcd(t.alignment, begin);
+  return begin;
+}
+
+}  // namespace
+
+PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase, size_t operands) {
   const size_t spatial = p.spatial();
   auto own = std::make_shared<Node>(*transposed.node);
   own->op = "Conv";
@@ -112,9 +134,9 @@ PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase&
   own->attrs["pads"] = std::move(pads);
   own->attrs["dilations"] = std::move(dilations);
 
-  PhaseNode made{own, transposed, 0};
+  PhaseNode made{own, transposed, 0, std::vector<int64_t>(transposed.inputs.size(), 0)};
   made.node.node = own.get();
-  BoundTensor &x = made.node.inputs[0], &w = made.node.inputs[1], &y = made.node.outputs[0];
+  BoundTensor &x = made.node.inputs[0], &w = made.node.inputs[1];
   if (std::ranges::any_of(phase.pad_end, [](int64_t pad) { return pad < 0; })) {
     x.strides = memory_strides(x);
     for (size_t a = 0; a < spatial; ++a) x.shape[a + 2] += std::min<int64_t>(0, phase.pad_end[a]);
@@ -124,15 +146,9 @@ PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase&
   const auto pack = [&p, &phase, constant = w.constant] { return phase_weights(p.stride, p.group, phase, constant); };
   w.constant = transposed.weights ? transposed.weights->packed(w.constant, key.text(), pack) : pack();
   w.shape = w.constant.shape();
-  y.strides = memory_strides(y);
-  int64_t begin = 0;
-  for (size_t a = 0; a < spatial; ++a) {
-    begin += phase.place[a] * y.strides[a + 2];
-    y.strides[a + 2] *= p.stride[a];
-    y.shape[a + 2] = phase.places[a];
-  }
-  made.begin = bytes(y.type, begin);
-  if (made.begin > 0) y.alignment = std::gcd(y.alignment, made.begin);
+  made.begin = take_part(made.node.outputs[0], p, phase);
+  for (size_t i = operands; i < made.node.inputs.size(); ++i)
+    if (made.node.inputs[i].type != DType::undefined) made.begins[i] = take_part(made.node.inputs[i], p, phase);
   return made;
 }
 

@@ -44,12 +44,14 @@ Tensor phase_weights(const Shape& stride, int64_t group, const Phase& phase, con
 /// All of them, where each is a plain convolution of its own; or why not: more than `most`, gaps, pads that cut off whole strides.
 Result<std::vector<Phase>> phases_of(const Problem& p, int64_t most);
 
-/// The plain convolution: its node, and where its image and its result lie.
+/// The plain convolution: its node, and where its result and the program's operands lie.
 struct PhaseNode {
   std::shared_ptr<const Node> own;  // what `node` points to
   BoundNode node;
-  int64_t begin = 0;  // of its result in y's memory, bytes
+  int64_t begin = 0;            // of its result in y's memory, bytes
+  std::vector<int64_t> begins;  // of each input in its memory
 };
-PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase);
+/// `operands`: the first input that is the program's.
+PhaseNode phase_node(const BoundNode& transposed, const Problem& p, const Phase& phase, size_t operands);
 
 }  // namespace smelt::ops::conv

@@ -56,7 +56,7 @@ struct Arguments {
 };
 Arguments arguments(const Node& node);
 
-/// The problem of a bound Conv, ConvTranspose or ai.smelt Conv, without its epilogue.
+/// The problem of a bound Conv or ConvTranspose, or of ai.smelt's, without its epilogue.
 Problem problem(const BoundNode& node);
 
 /// True for images of few channels (an RGB input), at most so many: kernels copy them once with their padding in place, from any layout, so

@@ -51,6 +51,22 @@ TEST(ConvEpilogue, keeps_the_operands_place_when_there_is_no_bias) {
   EXPECT_EQ(b.g.node(b["sum"]).in(3), r);
 }
 
+TEST(ConvEpilogue, takes_in_what_follows_a_transposed_one) {
+  Builder b;
+  const SymShape twice{1, 3, 8, 8};
+  const ValueId conv =
+      b.node("conv", "ConvTranspose", {b.input("x", {1, 2, 4, 4}), b.weights("w", {2, 3, 2, 2}), b.weights("b", {3})}, twice,
+             DType::f32, {{"strides", std::vector<int64_t>{2, 2}}});
+  const ValueId r = b.input("r", twice), sum = b.node("sum", "Add", {conv, r}, twice);
+  b.output(b.node("relu", "Relu", {sum}, twice));
+  apply_match(b, conv_epilogue, "conv");
+  const Node& n = b.g.node(b["relu"]);
+  EXPECT_TRUE(n.is("ConvTranspose", smelt_domain));
+  EXPECT_EQ(n.in(3), r);
+  EXPECT_EQ(n.get_ints("strides"), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(n.program->print(), "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }");
+}
+
 TEST(ConvEpilogue, stays_apart_when_the_result_is_a_graph_output) {
   ConvBuilder b;
   b.output(b.conv);

@@ -100,9 +100,11 @@ std::vector<double> by_batches(const GpuRequest& r, const ImplicitProblem& p, co
 TEST(ImplicitGroups, write_each_element_of_the_result_once_and_nothing_else) {
   std::mt19937 draw(11);
   const auto of = [&](std::initializer_list<int64_t> all) { return all.begin()[draw() % all.size()]; };
-  for (int i = 0; i < 120; ++i) {
+  int side_by_side = 0;
+  for (int i = 0; i < 240; ++i) {
+    const bool few = i >= 120;  // channels to a group, several of which make a batch
     Grouped c{.groups = of({2, 3, 4, 6, 8, 32}),
-              .channels = of({8, 9, 12, 20, 33}),
+              .channels = few ? of({1, 2, 3, 4, 5, 8}) : of({8, 9, 12, 20, 33}),
               .outputs = of({1, 2, 4, 7, 16}),
               .image = {},
               .window = {},
@@ -122,8 +124,14 @@ TEST(ImplicitGroups, write_each_element_of_the_result_once_and_nothing_else) {
     const std::vector<double> logical = expected(t).to_doubles(), bias = t.inputs[2].to_doubles();
     SCOPED_TRACE(fmt::format("{}: {} groups of {} to {}, {} by {}", i, c.groups, c.channels, c.outputs, to_string(c.image),
                              to_string(c.window)));
-    const auto p = implicit_problem(r, Groups::taken);
+    const int64_t joined = few ? c.groups % 2 == 0 && c.groups * c.channels >= 16 ? c.groups / 2 : c.groups : 1;
+    const auto p = implicit_problem(r, Groups::taken, joined);
+    if (joined * c.channels < 8) {
+      EXPECT_FALSE(p);
+      continue;
+    }
     ASSERT_TRUE(p) << p.refusal().text;
+    side_by_side += joined > 1;
     const std::vector<double> got = by_batches(r, *p, t.inputs[0], there);
     size_t written = 0;
     for (const double v : got) written += !std::isnan(v);
@@ -137,6 +145,7 @@ TEST(ImplicitGroups, write_each_element_of_the_result_once_and_nothing_else) {
       ASSERT_NEAR(got[static_cast<size_t>(place)] + bias[static_cast<size_t>(at[1])], logical[element++], 1e-3) << place;
     } while (advance(at, y.shape));
   }
+  EXPECT_GT(side_by_side, 60);
 }
 
 TEST(ImplicitGroups, of_few_channels_and_others_are_refused) {

@@ -35,14 +35,14 @@ Trial trial(const Case& c) {
   return t;
 }
 
-/// The first elements of x along its spatial axes, in the shape that the phase's image has.
-Tensor cut(const Tensor& x, const Shape& shape) {
+/// The elements of x that a bound tensor has of it, `begin` bytes further on.
+Tensor cut(const Tensor& x, const BoundTensor& t, int64_t begin) {
+  const Shape &shape = t.shape, from = t.strides.empty() ? strides(x.shape()) : t.strides;
   Tensor part = Tensor::empty(x.type(), shape);
   Shape at(shape.size(), 0);
-  const Shape from = strides(x.shape());
   int64_t i = 0;
   do {
-    int64_t place = 0;
+    int64_t place = begin / 4;
     for (size_t a = 0; a < at.size(); ++a) place += at[a] * from[a];
     part.data<float>()[i++] = x.data<float>()[place];
   } while (advance(at, shape));
@@ -55,11 +55,13 @@ Tensor by_phases(Trial& t, const std::vector<Phase>& phases) {
   Tensor y = Tensor::empty(DType::f32, p.y);
   std::vector<int> written(static_cast<size_t>(y.size()), 0);
   for (const Phase& phase : phases) {
-    const PhaseNode made = phase_node(t.bound, p, phase);
-    const BoundTensor &x = made.node.inputs[0], &to = made.node.outputs[0];
+    const PhaseNode made = phase_node(t.bound, p, phase, arguments(t.node).operands);
+    const BoundTensor& to = made.node.outputs[0];
     Node node = *made.own;
-    const Tensor part =
-        evaluate(node, std::vector<Tensor>{cut(t.inputs[0], x.shape), made.node.inputs[1].constant, t.inputs[2]})[0];
+    std::vector<Tensor> in;
+    for (size_t i = 0; i < t.inputs.size(); ++i)
+      in.push_back(i == 1 ? made.node.inputs[1].constant : cut(t.inputs[i], made.node.inputs[i], made.begins[i]));
+    const Tensor part = evaluate(node, in)[0];
     EXPECT_EQ(part.shape(), to.shape);
     Shape at(to.shape.size(), 0);
     int64_t i = 0;
@@ -92,6 +94,20 @@ TEST(ConvPhases, make_what_the_transposed_one_makes) {
   for (const Case& c : all) {
     SCOPED_TRACE(to_string(c.x) + " by " + to_string(c.w));
     Trial t = trial(c);
+    const auto phases = phases_of(problem(t.bound), 64);
+    ASSERT_TRUE(phases) << phases.refusal().text;
+    EXPECT_LE(error(by_phases(t, *phases), expected(t)), 1e-6);
+  }
+}
+
+TEST(ConvPhases, have_their_parts_of_what_a_program_reads) {
+  for (const Shape& operand : {Shape{2, 3, 8, 12}, Shape{3, 1, 1}, Shape{2, 3, 1, 1}, Shape{8, 12}, Shape{1, 1, 8, 1}}) {
+    SCOPED_TRACE(to_string(operand));
+    Trial t = trial({{2, 5, 4, 6}, {5, 3, 4, 3}, {2, 2}, {1, 1, 1, 1}, {0, 1}, {}});
+    t.node.domain = smelt_domain;
+    t.node.program = expr::Program::parse("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }");
+    t.add(random_tensor(DType::f32, operand, 4), false);
+    t.bound.node = &t.node;
     const auto phases = phases_of(problem(t.bound), 64);
     ASSERT_TRUE(phases) << phases.refusal().text;
     EXPECT_LE(error(by_phases(t, *phases), expected(t)), 1e-6);

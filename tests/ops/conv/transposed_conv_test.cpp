@@ -49,6 +49,40 @@ TEST(TransposedConvTactics, agree_on_channels_last_images_of_any_extents) {
   EXPECT_GT(rows, 25);
 }
 
+/// In every kernel's own way, or as a pass of its own behind a kernel that takes none.
+TEST(TransposedConvTactics, agree_on_what_follows) {
+  const char* const programs[] = {
+      "(in0:f32) { %1 = relu(in0):f32; return %1 }",
+      "(in0:f32) { %1 = silu(in0):f32; return %1 }",
+      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }",
+      "(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; %3 = const(0.1):f32; %4 = leaky_relu(%2, %3):f32; return %4 }",
+  };
+  for (const bool side_by_side : {true, false})
+    for (const int64_t group : {1, 4})
+      for (const Layout layout : {Layout::nhwc, Layout::plain})
+        for (const std::string program : programs)
+          for (const bool by_channel : {false, true}) {
+            const bool reads = program.find("in1") != std::string::npos;
+            if (by_channel && !reads) continue;
+            Trial t;
+            t.node.op = "ConvTranspose";
+            t.node.domain = smelt_domain;
+            t.node.program = expr::Program::parse(program);
+            t.node.attrs["strides"] = std::vector<int64_t>{2, 2};
+            t.node.attrs["group"] = group;
+            if (!side_by_side) t.node.attrs["pads"] = std::vector<int64_t>{1, 1, 1, 1};
+            const Shape y{2, 3 * group, 10, 12};
+            t.add(random_tensor(DType::f32, {2, 8, 5, 6}, 1), false, layout);
+            t.add(random_tensor(DType::f32, {8, 3, side_by_side ? 2 : 4, side_by_side ? 2 : 4}, 2), true);
+            t.add(random_tensor(DType::f32, {y[1]}, 3), true);
+            if (reads) t.add(random_tensor(DType::f32, by_channel ? Shape{y[1], 1, 1} : y, 4), by_channel, layout);
+            t.result(DType::f32, y, layout);
+            SCOPED_TRACE(program + (side_by_side ? " side by side " : " ") + std::string(name(layout)) +
+                         (by_channel ? " by channel" : ""));
+            EXPECT_FALSE(check(t, 1e-5).empty());
+          }
+}
+
 TEST(TransposedConvTactics, leave_the_indirect_product_to_windows_that_do_not_overlap) {
   Trial t;
   t.node.op = "ConvTranspose";

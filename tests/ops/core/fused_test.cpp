@@ -266,6 +266,22 @@ TEST(Fused, quantised_conv_of_blocks_of_channels_gives_such_blocks) {
   }
 }
 
+TEST(Fused, transposed_conv_ends_with_its_program) {
+  const std::string program = "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }";
+  const Tensor x = random_tensor(DType::f32, {2, 6, 5, 4}, 1), w = random_tensor(DType::f32, {6, 2, 3, 4}, 2);
+  for (const int64_t group : {1, 3}) {
+    const Tensor b = random_tensor(DType::f32, {2 * group}, 3);
+    for (const Tensor& operand :
+         {random_tensor(DType::f32, {2, 2 * group, 10, 8}, 4), random_tensor(DType::f32, {2 * group, 1, 1}, 5)})
+      for (const Tensor& bias : {b, none})
+        expect_same(
+            Single("ConvTranspose", {x, w, bias, operand},
+                   {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}, {"output_padding", Ints{1, 0}}, {"group", group}},
+                   program),
+            2);
+  }
+}
+
 TEST(Fused, first_layers_convert_their_image_and_pool_what_they_give) {
   const Ints two{2, 2}, around{1, 1, 1, 1}, kernel{3, 3};
   const Tensor bytes = random_tensor(DType::u8, {2, 3, 9, 8}, 1, 0, 255), w = random_tensor(DType::f16, {4, 3, 3, 3}, 2),

@@ -53,6 +53,14 @@ std::vector<Form> image_forms() {
   // Groups of few channels, several of which are multiplied side by side; of a volume.
   conv("Conv", DType::f16, {1, 128, 28, 28}, {128, 4, 3, 3}, {1, 128, 28, 28}, Layout::nhwc,
        {{"pads", around}, {"group", int64_t{32}}});
+  conv("Conv", DType::f32, {1, 24, 28, 28}, {48, 1, 3, 3}, {1, 48, 28, 28}, Layout::nhwc,
+       {{"pads", around}, {"group", int64_t{24}}});
+  conv("Conv", DType::bf16, {1, 40, 28, 28}, {24, 5, 3, 3}, {1, 24, 28, 28}, Layout::plain,
+       {{"pads", around}, {"group", int64_t{8}}});
+  conv("ConvTranspose", DType::f16, {1, 64, 14, 14}, {64, 1, 4, 4}, {1, 64, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2}}, {"pads", around}, {"group", int64_t{64}}});
+  conv("ConvTranspose", DType::f16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2}}, {"pads", around}}, relu);
   conv("Conv", DType::bf16, {1, 64, 4, 14, 14}, {64, 16, 3, 3, 3}, {1, 64, 4, 14, 14}, Layout::nhwc,
        {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"group", int64_t{4}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 4, 4}, {1, 32, 28, 28}, Layout::nhwc,
@@ -98,6 +106,9 @@ std::vector<Form> image_forms() {
   integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1, 0);  // as tensor maps fill it
   integers(DType::u8, {1, 64, 8, 28, 28}, {64, 64, 3, 3, 3}, {1, 64, 8, 28, 28}, Layout::nhwc, 1);
   integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
+  for (const Layout layout : {Layout::nhwc, Layout::plain})
+    integers(DType::u8, {1, 128, 28, 28}, {128, 4, 3, 3}, {1, 128, 28, 28}, layout, 32);
+  integers(DType::i8, {1, 96, 28, 28}, {96, 3, 3, 3}, {1, 96, 28, 28}, Layout::nhwc, 32);
   integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 8, 28, 28}, {72, 1, 3, 3, 3}, {1, 72, 8, 28, 28}, Layout::nhwc, 72);
   integers(DType::u8, {1, 72, 30, 30}, {72, 1, 3, 3}, {1, 72, 30, 30}, Layout::plain, 72);

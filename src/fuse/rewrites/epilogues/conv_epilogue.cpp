@@ -1,5 +1,5 @@
-// Before   Conv(x, w, b) and the pointwise operators that read its result: activation, residual Add, both in any order
-// After    ai.smelt.Conv(x, w, b, residual…) whose program computes them in f32 and rounds once
+// Before   Conv(x, w, b) or ConvTranspose and the pointwise operators that read its result: activation, residual Add, both in any order
+// After    ai.smelt.Conv(x, w, b, residual…), ai.smelt.ConvTranspose, whose program computes them in f32 and rounds once
 // Unless   the result has another reader, or is a graph output
 //          an operator is not pointwise, or its other operand enlarges the result
 //          the type is none that programs compute in, or f64 on a processor, whose kernels of it take no program
@@ -9,11 +9,16 @@
 #include "graph/fused.h"
 
 namespace smelt::fuse {
+namespace {
+
+bool is_convolution(const Node& n, std::string_view domain) { return n.is("Conv", domain) || n.is("ConvTranspose", domain); }
+
+}  // namespace
 
 Outcome conv_epilogue(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);
-  const bool fused_already = node.is("Conv", smelt_domain);
-  if (!node.is("Conv") && !fused_already) return NotHere{};
+  const bool fused_already = is_convolution(node, smelt_domain);
+  if (!is_convolution(node, onnx_domain) && !fused_already) return NotHere{};
   const DType type = g.value(node.out()).type;
   if (!fused_already && !is_real(type)) return refuse(Reason::wrong_type, conv, "{} gives {}", describe(g, conv), name(type));
 
@@ -40,7 +45,7 @@ Outcome conv_epilogue(const Graph& g, NodeId conv) {
 
 Outcome conv_epilogue_but_f64(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);
-  if (!node.is("Conv") || g.value(node.out()).type != DType::f64) return conv_epilogue(g, conv);
+  if (!is_convolution(node, onnx_domain) || g.value(node.out()).type != DType::f64) return conv_epilogue(g, conv);
   return refuse(Reason::wrong_type, conv, "{} gives f64, of which no kernel takes what follows", describe(g, conv));
 }
 

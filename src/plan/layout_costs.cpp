@@ -15,11 +15,13 @@ namespace smelt::plan {
 namespace {
 
 constexpr double copied_bytes_per_us = 4e3;            // by one thread
+constexpr double least_estimated_us = 20;              // that estimates have to save
 constexpr int64_t most_race_bytes = int64_t{1} << 30;  // of a race's images and weights
 
 /// What part of the other way's time shows that this one is faster.
 double clearly_less(LayoutTimes::By by) {
   switch (by) {
+    case LayoutTimes::By::estimates: return 0.5;
     case LayoutTimes::By::race: return 0.98;
     case LayoutTimes::By::race_under_load: return 0.8;
     case LayoutTimes::By::sums: break;
@@ -53,6 +55,7 @@ std::map<TensorIndex, TensorIndex> sources(const Segment& s) {
 
 std::string_view text(LayoutTimes::By by) {
   switch (by) {
+    case LayoutTimes::By::estimates: return "estimated";
     case LayoutTimes::By::race: return "raced";
     case LayoutTimes::By::race_under_load: return "raced beside other work";
     case LayoutTimes::By::sums: break;
@@ -60,7 +63,10 @@ std::string_view text(LayoutTimes::By by) {
   return "added up";
 }
 
-bool plain_wins(const LayoutTimes& t) { return t.plain < clearly_less(t.by) * t.channels_last; }
+bool plain_wins(const LayoutTimes& t) {
+  const bool saves = t.by != LayoutTimes::By::estimates || t.channels_last - t.plain > least_estimated_us;
+  return saves && t.plain < clearly_less(t.by) * t.channels_last;
+}
 
 std::string layout_race(const std::vector<std::string>& channels_last, const std::vector<std::string>& plain) {
   std::string all;
@@ -77,6 +83,12 @@ double LayoutCosts::us(const Segment& s, const Step& step) {
   if (step.kind != StepKind::kernel) return 0;
   const ops::BoundNode node = bound_node(s, step, weights_);
   return tuner_.time_us(node, ops::offer(node, tuner_.machine()));
+}
+
+double LayoutCosts::estimate_us(const Segment& s, const Step& step) const {
+  if (step.kind == StepKind::concat) return copies_us(s, step, tuner_.machine());
+  if (step.kind != StepKind::kernel) return 0;
+  return tuner_.estimate_us(ops::offer(bound_node(s, step, weights_), tuner_.machine()));
 }
 
 double LayoutCosts::least_plain_us(const Segment& s, const Step& step, double other_us) {

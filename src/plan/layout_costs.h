@@ -20,7 +20,12 @@ struct StepsOf {
 
 /// Microseconds of a region either way, and how they were found.
 struct LayoutTimes {
-  enum class By { sums, race, race_under_load };  // steps measured one by one; one behind the other; that, beside other work
+  enum class By {
+    estimates,
+    sums,
+    race,
+    race_under_load
+  };  // of each step; measured one by one; one behind the other; that, beside other work
   double channels_last = 0, plain = 0;
   By by = By::sums;
   bool at_least = false;  // of plain: not all of its steps are in it
@@ -30,7 +35,8 @@ struct LayoutTimes {
 std::string_view text(LayoutTimes::By by);
 
 /// Whether plain images are as much faster as it takes to leave channels-last ones. Sums of times that were measured one by one drift,
-/// and so does a race beside other work: they have to show more than a race on quiet cores.
+/// and so does a race beside other work: they have to show more than a race on quiet cores. Estimates have to show half of the time, and
+/// more than tensors of a few microseconds can save.
 bool plain_wins(const LayoutTimes& t);
 
 /// The cache's name of a race of a region's kernels with those of the same nodes over plain images: by their problems.
@@ -43,6 +49,8 @@ class LayoutCosts {
 
   /// Microseconds of a step with the kernel that it would get: measured for kernels, estimated for a concatenation's copies.
   double us(const Segment& s, const Step& step);
+  /// The same of the kernel that the estimates choose, without measuring.
+  double estimate_us(const Segment& s, const Step& step) const;
   /// The least that a step may take over plain images: less than `other_us`, which it takes over channels-last ones, only where a
   /// kernel does that reorders nothing. (One that reorders is the channels-last step's, and copies besides.) Kernels are not measured
   /// whose estimates are far behind.

@@ -103,6 +103,14 @@ LayoutTimes times_of(const Region& region, LayoutCosts& costs, TuningProgress& p
   return costs.race(region.channels_last, region.plain).value_or(t);
 }
 
+/// The same by the estimates of the kernels that these choose.
+LayoutTimes estimated_times_of(const Region& region, const LayoutCosts& costs) {
+  LayoutTimes t{.by = LayoutTimes::By::estimates};
+  for (const Step* step : region.channels_last.steps) t.channels_last += costs.estimate_us(region.channels_last.s, *step);
+  for (const Step* step : region.plain.steps) t.plain += costs.estimate_us(region.plain.s, *step);
+  return t;
+}
+
 }  // namespace
 
 std::set<NodeId> LayoutChoices::plain() const {
@@ -123,7 +131,7 @@ void LayoutChoices::carry(std::set<NodeId> plain) {
 
 bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
                            const std::function<void(const Progress&)>& progress) {
-  if (!tuner.measures() || carries()) return false;
+  if (carries()) return false;
   LayoutCosts costs(tuner, weights);
   TuningProgress told(progress, static_cast<int>(channels_last.steps.size() + plain.steps.size()));  // at most so many
   std::map<NodeId, const Step*> plain_steps;
@@ -142,7 +150,9 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
       if (std::ranges::all_of(nodes, [&](NodeId n) { return decided_.contains(n); })) continue;
     }
     const auto elsewhere = costs.race_elsewhere(region.channels_last, region.plain);
-    const LayoutTimes times = elsewhere ? *elsewhere : times_of(region, costs, told);
+    const LayoutTimes times = elsewhere          ? *elsewhere
+                              : tuner.measures() ? times_of(region, costs, told)
+                                                 : estimated_times_of(region, costs);
     if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
     const auto said =
         std::make_shared<const RegionTimes>(RegionTimes{.name = region.plain.steps.front()->node->name,
@@ -172,7 +182,6 @@ void LayoutChoices::tell(Segment& s, const tune::Tuner& tuner) const {
   };
   for (Step& step : s.steps) step.region = times_of(step);
   const std::string_view why = carried_             ? "decided when the plan was written"
-                               : !tuner.measures()  ? "nothing is measured at level 0"
                                : tuner.time_is_up() ? "the time for measuring was up"
                                                     : "nothing is measured for shapes that a run meets first";
   std::map<const Step*, std::shared_ptr<const RegionTimes>> known;

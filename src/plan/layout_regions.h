@@ -23,7 +23,7 @@ class LayoutChoices {
   /// Compares each region of `channels_last` (its channels-last tensors that steps connect) whose nodes were not decided before
   /// with the same nodes' steps in `plain`, each with the kernel that it gets there, and keeps the decision: by the sums of their
   /// times where plain images are far behind, else by a race of the two, steps and reorders one behind the other. At a level that
-  /// measures nothing no region is decided. `progress` hears of each step. True when some region is to be plain that is not in
+  /// measures nothing the sums of estimates decide, where they differ by far. `progress` hears of each step that is measured. True when some region is to be plain that is not in
   /// `channels_last`.
   bool decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
               const std::function<void(const Progress&)>& progress = {});

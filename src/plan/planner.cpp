@@ -44,12 +44,12 @@ std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
 
 void Planner::choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const {
   tune::Tuner& tuner = context_->tuner;
-  const Segment plain = may_measure && context_->target.is_host && tuner.measures() && !layouts_.carries() ? s : Segment();
+  const Segment plain = may_measure && context_->target.is_host && !layouts_.carries() ? s : Segment();
   assign_layouts(s, tuner, layouts_.plain(), accepted);
   if (!plain.steps.empty()) {
     clock.end("planning");
     const bool changes = layouts_.decide(s, plain, tuner, &context_->weights, context_->options.progress);
-    clock.end("tuning");
+    clock.end(tuner.measures() ? "tuning" : "planning");
     if (changes) {
       s = plain;
       assign_layouts(s, tuner, layouts_.plain(), accepted);

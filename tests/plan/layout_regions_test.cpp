@@ -209,21 +209,31 @@ TEST(LayoutRegions, are_never_slower_than_plain_images) {
   EXPECT_GT(refused, 5);
 }
 
-TEST(LayoutRegions, are_not_decided_without_measuring) {
+TEST(LayoutRegions, are_decided_by_estimates_without_measuring) {
   const ops::Machine machine = ops::this_machine(1);
   tune::Tuner tuner(machine, 0, {}, tune::Cache::in_memory());
   Planned planned;
   Segment channels_last = planned.segment;
   assign_layouts(channels_last, tuner);
   LayoutChoices choices;
-  EXPECT_FALSE(choices.decide(channels_last, planned.segment, tuner, nullptr));
+  EXPECT_FALSE(choices.decide(channels_last, planned.segment, tuner, nullptr)) << "some microseconds are not worth it";
   choices.tell(channels_last, tuner);
   for (const Step& step : channels_last.steps) {
     if (!step.region) continue;
-    EXPECT_EQ(step.region->found, "nothing is measured at level 0");
+    EXPECT_EQ(step.region->found, "estimated");
+    EXPECT_GT(step.region->channels_last_us, 0);
     EXPECT_FALSE(step.region->runs_plain);
   }
   EXPECT_TRUE(std::ranges::any_of(channels_last.steps, [](const Step& step) { return step.region != nullptr; }));
+}
+
+TEST(LayoutRegions, estimates_have_to_differ_by_far) {
+  using By = LayoutTimes::By;
+  const auto wins = [](double channels_last, double plain, By by) { return plain_wins({channels_last, plain, by}); };
+  EXPECT_TRUE(wins(100, 45, By::estimates));
+  EXPECT_FALSE(wins(100, 55, By::estimates));
+  EXPECT_FALSE(wins(30, 12, By::estimates)) << "less than 20 microseconds are saved";
+  EXPECT_TRUE(wins(30, 12, By::sums));
 }
 
 TEST(LayoutRegions, that_stay_plain_have_no_reorders) {

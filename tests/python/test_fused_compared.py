@@ -23,7 +23,9 @@ def check(said):
             assert (row["runs"] == "apart") == (row["apart_us"] < row["fused_us"]), row
     regions = {row["step"]: row for row in said["regions"]}
     assert [row for row in said["runs"] if row["op"] == "ai.smelt.Reorder" and row["region"] not in regions] == []
-    assert all(row["found"] == "nothing is measured at level 0" and row["runs"] == "channels-last" for row in regions.values())
+    for row in regions.values():  # estimates decide where they differ by far
+        times = row["channels_last_us"], row["plain_us"]
+        assert row["found"] == "estimated" and (row["runs"] == "plain") == (times[1] < 0.5 * times[0] and times[0] - times[1] > 20), row
 
 
 @pytest.mark.parametrize("model", GRAPHS)

@@ -160,7 +160,8 @@ struct Run {
 /// All of smelt's own, the best candidates of all problems first.
 const std::vector<Run>& runs() {
   const char* const longest = std::getenv("SMELT_LONGEST_US");
-  const double longest_us = longest ? std::atof(longest) : 200;  // as estimated: under the tools it takes up to a thousand times as long
+  const double longest_us =
+      longest ? std::atof(longest) : 200;  // as estimated: under the tools it takes up to a thousand times as long
   static std::vector<Form> forms = problems();
   static std::vector<Offer> offers;
   static const std::vector<Run> all = [&] {

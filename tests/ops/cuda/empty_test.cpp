@@ -44,7 +44,7 @@ bool bind_outputs(Form& f) {
 /// Why a node may have no kernel: it is an error by definition, or runs as the nodes that it was made of (ops/core/one_or_apart.h).
 bool may_refuse(const std::string& error) {
   constexpr std::string_view reasons[] = {"nothing to gather from", "indices of no axes", "the rows have 0",
-                                          "ai.smelt.CachedAttention"};
+                                          "0 computed zero points", "ai.smelt.CachedAttention"};
   return std::ranges::any_of(reasons, [&](std::string_view r) { return error.find(r) != error.npos; });
 }
 

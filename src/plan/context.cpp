@@ -75,7 +75,7 @@ std::shared_ptr<tune::Cache> open_cache(const Options& options) {
 }
 
 Context::Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-                 tune::PinnedChoices pinned, bool keeps_weights, std::string carried)
+                 const tune::PinnedChoices& pinned, bool keeps_weights, std::string carried)
     : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), pinned,
             {.limit_s = options.tuning_time_limit, .keeps_weights = keeps_weights},
             pinned.empty() ? tune::entries_in(carried) : std::vector<tune::CacheEntry>()),

@@ -51,7 +51,7 @@ struct Context {
   /// `keeps_weights`: tune::TuningTime. `carried`: timings of a plan (tune::to_text), for another number of threads where nothing is
   /// pinned.
   Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
-          tune::PinnedChoices pinned = {}, bool keeps_weights = false, std::string carried = {});
+          const tune::PinnedChoices& pinned = {}, bool keeps_weights = false, std::string carried = {});
 
   tune::Tuner tuner;
   ops::WeightStore weights;

@@ -184,8 +184,8 @@ std::vector<CacheEntry> entries_in(std::string_view text) {
     } else if (const auto level = fields.size() == 2 ? number_in<int>(fields[1]) : std::nullopt; line[0] == '=') {
       entry = level ? &entries[std::string(fields[0])] : nullptr;
       if (entry) *entry = {{std::string(fields[0]), device, versions}, *level, {}};
-    } else if (auto t = timing_in(line); entry && t) {
-      entry->timings.push_back(*std::move(t));
+    } else if (auto t = timing_in(line)) {
+      if (entry) entry->timings.push_back(*std::move(t));
     }
   }
   std::vector<CacheEntry> all;

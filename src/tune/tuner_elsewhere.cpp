@@ -18,15 +18,16 @@ int Tuner::known_width(int seen) const { return machine_.threads > 1 && device::
 bool Tuner::others_are_known() {
   if (machine_.gpu || all_at_once_) return false;  // what somebody wants to see is measured
   if (!carried_.empty()) return true;
+  bool known = others_are_known_.value_or(false);
   if (!others_are_known_) {
     const auto here = team_device(key({}).device);
-    others_are_known_ =
-        level_ > 0 && here && std::ranges::any_of(cache_->devices(machine_.versions), [&](const std::string& device) {
-          const auto there = team_device(device);
-          return there && there->processor == here->processor && there->threads != here->threads;
-        });
+    known = level_ > 0 && here && std::ranges::any_of(cache_->devices(machine_.versions), [&](const std::string& device) {
+              const auto there = team_device(device);
+              return there && there->processor == here->processor && there->threads != here->threads;
+            });
+    others_are_known_ = known;
   }
-  return *others_are_known_;
+  return known;
 }
 
 bool Tuner::knows_other_threads() {
@@ -44,7 +45,7 @@ const std::optional<CacheEntry>& Tuner::elsewhere(const std::string& problem) {
     at->second = from_other_threads(all, key(problem), level_);
     if (!at->second && !cores_are_free()) at->second = from_other_threads(all, key(problem), level_, true);
   }
-  if (at->second) at->second->level = level_;
+  if (std::optional<CacheEntry>& found = at->second) found->level = level_;
   return at->second;
 }
 
@@ -144,10 +145,11 @@ std::vector<Timing> Tuner::of_one_thread(const std::string& name, std::span<cons
 std::optional<Bounds> Tuner::expected(const ops::Offer& offer) {
   const std::lock_guard lock(mutex_);
   const CacheEntry* entry = nullptr;
-  std::optional<CacheEntry> cached;
-  if (const auto known = known_.find(offer.problem); known != known_.end()) {
+  const auto known = known_.find(offer.problem);
+  const auto cached = known == known_.end() && level_ > 0 ? cache_->find(key(offer.problem)) : std::nullopt;
+  if (known != known_.end()) {
     entry = &known->second;
-  } else if (level_ > 0 && (cached = cache_->find(key(offer.problem))) && cached->level >= level_) {
+  } else if (cached && cached->level >= level_) {
     entry = &*cached;
   } else if (const auto& others = elsewhere(offer.problem)) {
     entry = &*others;

@@ -26,7 +26,6 @@ ON_HOST = {
     "Range": None,  # by constants: what sizes may follow from
     **{op: {"f64"} for op in ("BatchNormalization", "DeformConv", "GRU", "GroupNormalization", "InstanceNormalization", "LSTM", "RNN",
                               "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")},
-    "MatMulInteger": {"i8"},  # by a right operand that is computed
     "Upsample": {"bool"},
 }
 # ONNX Runtime's, whose weights in blocks are constants.

@@ -195,7 +195,7 @@ struct TensorTile {
         if constexpr (Zeros & zeros_of_b)
           if (column < left) y = static_cast<u32>(g.b_zero ? static_cast<i32>(*g.b_zero) : g.b_zeros[first + column]);
         if constexpr (Zeros & zeros_of_a)
-          all = x * static_cast<u32>(__shfl_sync(full_warp, column_sum, (lane() % 4 * 2 + e) * 4));
+          all = x * static_cast<u32>(broadcast(column_sum, (lane() % 4 * 2 + e) * 4));
 #pragma unroll
         for (int i = 0; i < rows; ++i)
 #pragma unroll

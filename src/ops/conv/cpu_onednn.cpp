@@ -95,6 +95,13 @@ std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor&
                                                  bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
                                              offer);
   onednn::leave_out_wrong(found, std::span(p.w).subspan(2), p.stride, offer);
+  if (leaves_taps_out(p) && (biased || ops.len() > 0))
+    std::erase_if(found, [&](const onednn::Implementation& i) {
+      if (i.name.find("brgconv_strided") == std::string::npos) return false;
+      offer.refuse("onednn", Reason::not_exact,
+                   "{} gives wrong sums with a bias or post-operations, whose windows strides divide", i.name);
+      return true;
+    });
   const auto slow = [](const onednn::Implementation& c) { return onednn::names(c.name, "gemm"); };
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
   if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);

@@ -143,7 +143,8 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
       // Each input vector is read by the windows around it, from the L1 cache but for the first time.
       const double again = static_cast<double>((pixels - 1) * p.stride.back() + (p.w.back() - 1) * p.dilation.back() + 1) /
                            static_cast<double>(pixels);
-      const double rows = static_cast<double>(elements(spatial_of(p.w)) / p.w.back());  // of the filter
+      const int64_t filter_rows = elements(spatial_of(p.w)) / p.w.back();
+      const auto rows = static_cast<double>(filter_rows);
       const double loads = static_cast<double>(elements(p.y)) * rows * again * static_cast<double>(size) / 4;
       const double access = 16.0 / static_cast<double>(std::min<int64_t>(16, vec * size));
       const double estimate = gpu_estimate_us(*r.gpu, moved + loads * access) * (1 + 0.1 * std::max(0.0, full / chunks - 1));

@@ -117,7 +117,7 @@ struct Ranked {
 };
 
 /// Adds the tiles that suit the problem.
-void add_ranked(const SharedRequest& r, const std::shared_ptr<const ImplicitProblem>& p, std::vector<Config> configs,
+void add_ranked(const SharedRequest& r, const std::shared_ptr<const ImplicitProblem>& p, const std::vector<Config>& configs,
                 std::vector<Ranked>& ranked) {
   matmul::CudaProblem product = implicit_product(*r, *p, 1);
   for (const Config& c : configs) {

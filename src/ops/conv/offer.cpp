@@ -81,6 +81,13 @@ bool is_conv(const Node& node) {
   return (node.domain == onnx_domain || node.domain == smelt_domain) && (node.op == "Conv" || node.op == "ConvTranspose");
 }
 
+bool leaves_taps_out(const Problem& p) {
+  bool several = false;
+  for (size_t a = 0; a < p.stride.size(); ++a)
+    several |= p.stride[a] > 1 && p.w[a + 2] > p.stride[a] && p.w[a + 2] % p.stride[a] == 0;
+  return p.transposed && several;
+}
+
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
@@ -141,6 +148,31 @@ void offer_conv_integer_cuda(const BoundNode& node, const Machine& machine, Offe
   offer_groups_joined(*q, machine.gpu, offer);
 }
 
+namespace {
+
+/// Candidates for the node without bias and program, each followed by both as a pass.
+void offer_bias_apart(const BoundNode& node, const Arguments& at, const Machine& machine, Offer& offer) {
+  if (node.inputs[at.b].type != DType::f32 || node.outputs[0].type != DType::f32) return;
+  auto own = std::make_shared<Node>(*node.node);
+  expr::Program p;
+  std::vector<expr::Ref> inputs = {p.input(DType::f32)};
+  const expr::Ref bias = p.input(DType::f32);
+  const expr::Program* const follows = node.node->program ? &*node.node->program : nullptr;
+  for (int i = 1; follows && i < follows->input_count(); ++i) inputs.push_back(p.input(follows->type(static_cast<expr::Ref>(i))));
+  inputs[0] = p.call(expr::Fn::add, inputs[0], bias);
+  if (follows)
+    for (const expr::Ref r : p.splice(*follows, inputs)) p.output(r);
+  else
+    p.output(inputs[0]);
+  own->program = std::move(p);
+  BoundNode apart = node;
+  apart.node = own.get();
+  apart.inputs[at.b].shape.resize(node.outputs[0].shape.size() - 1, 1);  // along the result's second axis
+  offer_with_pass(apart, at.b, machine, offer_cpu, offer);
+}
+
+}  // namespace
+
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   {
     // What is wanted with copies or a pass around it is none of the tactics' own candidates: no search through oneDNN's.
@@ -152,8 +184,10 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
     offer.wanted = wanted;
   }
   offer_joined(node, machine, offer_cpu, offer);
-  if (!node.node->program || (offer.wanted.only && !offer.wanted.only->config.ends_with(program_apart))) return;
+  if (offer.wanted.only && !offer.wanted.only->config.ends_with(program_apart)) return;
   const Arguments at = arguments(*node.node);
+  if (node.has(at.b) && leaves_taps_out(problem(node))) return offer_bias_apart(node, at, machine, offer);
+  if (!node.node->program) return;
   const bool transposed = node.node->op == "ConvTranspose";  // some of whose kernels take no program
   if (offer.candidates.empty() || transposed || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())
     offer_with_pass(node, at.operands, machine, offer_cpu, offer);

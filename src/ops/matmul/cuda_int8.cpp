@@ -18,8 +18,6 @@ namespace smelt::ops {
 namespace matmul {
 namespace {
 
-using expr::Fn;
-
 struct CudaInt8Problem {
   Product q;
   CudaProblem problem;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/value_of.h"
 #include "ops/matmul/cuda_int8.h"
 
 namespace smelt::ops::matmul {
@@ -16,7 +17,7 @@ expr::Program program_of(const Product& q, bool column, bool b_sums) {
   expr::Ref sum = p.input(DType::i32), add = column ? p.input(DType::i32) : 0, sums = 0, zero = 0, scales = 0;
   if (b_sums) {
     sums = p.input(DType::i32);
-    zero = p.input(q.bound.inputs[*q.quantization().a_zero_input].type);
+    zero = p.input(q.bound.inputs[value_of(q.quantization().a_zero_input, "the computed zero point")].type);
   }
   if (q.quantization().scales.size() > 1) scales = p.input(DType::f32);
   std::vector<expr::Ref> inputs{0};
@@ -55,7 +56,7 @@ Result<CudaEpilogue> int8_epilogue(const Product& q, const MatrixResult& result,
   std::vector<EpilogueOperand> operands;
   if (column) operands.push_back({by_column(DType::i32, columns), place_column, nullptr});
   if (sums) {
-    const size_t a_zero = *q.quantization().a_zero_input;
+    const size_t a_zero = value_of(q.quantization().a_zero_input, "the computed zero point");
     operands.push_back({by_column(DType::i32, columns), place_sums, nullptr});
     BoundTensor zero = q.bound.inputs[a_zero];
     zero.shape = zero.strides = {};  // one element, whatever its rank

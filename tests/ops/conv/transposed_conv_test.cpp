@@ -49,6 +49,38 @@ TEST(TransposedConvTactics, agree_on_channels_last_images_of_any_extents) {
   EXPECT_GT(rows, 25);
 }
 
+/// Windows that strides divide, and others, along one to three axes: channels beyond a vector's and a block's, rows too short for a kernel's.
+TEST(TransposedConvTactics, agree_on_strides_that_divide_windows) {
+  std::mt19937 draw(7);
+  const auto of = [&](std::initializer_list<int64_t> all) { return all.begin()[draw() % all.size()]; };
+  const std::pair<int64_t, int64_t> forms[] = {{2, 2}, {4, 2}, {8, 4}, {6, 3}, {3, 2}, {5, 4}};
+  for (const size_t axes : {1, 2, 3})
+    for (const auto& [window, stride] : forms)
+      for (const int64_t channels : {16, 64, 73, 129}) {
+        const DType type = of({0, 0, 1}) ? DType::f16 : DType::f32;
+        const int64_t outputs = of({17, 32, 70});
+        Shape x{of({1, 2}), channels}, w{channels, outputs}, y{x[0], outputs};
+        for (size_t a = 0; a < axes; ++a) {
+          x.push_back(of({1, 2, 3, axes < 3 ? 17 : 5}));
+          w.push_back(window);
+          y.push_back((x.back() - 1) * stride + window);
+        }
+        Trial t;
+        if (type == DType::f32 && draw() % 2) {
+          t.node.domain = smelt_domain;
+          t.node.program = expr::Program::parse("(in0:f32) { %1 = relu(in0):f32; return %1 }");
+        }
+        t.node.op = "ConvTranspose";
+        t.node.attrs["strides"] = std::vector<int64_t>(axes, stride);
+        t.add(random_tensor(type, x, 1), false, Layout::nhwc);
+        t.add(random_tensor(type, w, 2), true);
+        t.add(random_tensor(type, {outputs}, 3), true);
+        t.result(type, y, Layout::nhwc);
+        SCOPED_TRACE(to_string(x) + to_string(w) + " by " + std::to_string(stride));
+        EXPECT_FALSE(check(t, type == DType::f16 ? 2e-3 : 1e-5).empty());
+      }
+}
+
 /// In every kernel's own way, or as a pass of its own behind a kernel that takes none.
 TEST(TransposedConvTactics, agree_on_what_follows) {
   const char* const programs[] = {

@@ -41,8 +41,8 @@ print(*least)
 
 def build_of(args, path, threads, cache, feeds):
     """The numbers of opening a model or a plan, in a new process."""
-    command = [args.build / "smelt", "profile", path, "--print-only", "--iterations", 1, "--threads", threads, "--tuning-level",
-               args.tuning_level, "--cache-dir", cache, "--inputs", feeds]
+    command = [args.build / "smelt", "profile", path, "--optimized", "--print-only", "--iterations", 1, "--threads", threads,
+               "--tuning-level", args.tuning_level, "--cache-dir", cache, "--inputs", feeds]
     said = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
     measured = re.search(r"(\d+) measured in ([\d.]+) (µs|ms|s)\b", said)
     others = re.search(r"(\d+) problems were decided by timings with another number of threads, and of (\d+)", said)

@@ -183,7 +183,7 @@ std::vector<CacheEntry> entries_in(std::string_view text) {
       entry = nullptr;
     } else if (const auto level = fields.size() == 2 ? number_in<int>(fields[1]) : std::nullopt; line[0] == '=') {
       entry = level ? &entries[std::string(fields[0])] : nullptr;
-      if (entry) *entry = {{std::string(fields[0]), device, versions}, *level, {}};
+      if (entry && level) *entry = {{std::string(fields[0]), device, versions}, *level, {}};
     } else if (auto t = timing_in(line)) {
       if (entry) entry->timings.push_back(*std::move(t));
     }

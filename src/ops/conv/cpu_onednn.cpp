@@ -265,8 +265,8 @@ double flops_per_us(std::string_view name, const Problem& p) {
 double transposed_us(std::string_view name, const Problem& p) {
   const double us = p.flops() / flops_per_us(name, p);
   constexpr double columns_per_us = 700;
-  if (onednn::names(name, "gemm"))
-    return us + static_cast<double>(elements(p.x[0].shape) / p.w[0] * elements(p.w) / p.w[0]) / columns_per_us;
+  const int64_t columns = elements(p.x[0].shape) / p.w[0] * elements(p.w) / p.w[0];
+  if (onednn::names(name, "gemm")) return us + static_cast<double>(columns) / columns_per_us;
   const auto filled = [](int64_t channels) {
     return static_cast<double>(channels) / static_cast<double>(round_up(channels, 16));
   };

@@ -57,6 +57,8 @@ void run_conv(ComputeContext& ctx) {
 
 void infer_conv_integer(InferContext& c) {
   const ConvProblem p = conv_problem(c.node, c.shape(0), c.shape(1));
+  if (c.has(3) && c.in(3).shape_known && elements(c.shape(3)) != 1 && elements(c.shape(3)) != p.m)
+    fail("w_zero_point has shape {}, expected one element or [{}]", to_string(c.shape(3)), p.m);
   c.set(0, DType::i32, with_spatial(p.n, p.m, p.out));
 }
 

@@ -97,6 +97,22 @@ TEST(IntegerConv, few_channels_of_computed_weights_go_directly) {
   }
 }
 
+TEST(IntegerConv, has_one_zero_point_of_its_weights_or_one_for_each_channel) {
+  const Node node = make_node("ConvInteger", 0, {}, 1);
+  const auto shape_with = [&](int64_t zeros) {
+    std::vector<TensorDesc> outputs(1);
+    infer(
+        node,
+        std::vector<TensorDesc>{
+            {DType::u8, {1, 1, 3, 3}, true}, {DType::u8, {2, 1, 2, 2}, true}, {DType::u8, {}, true}, {DType::u8, {zeros}, true}},
+        outputs);
+    return outputs[0].shape;
+  };
+  EXPECT_EQ(shape_with(1), (Shape{1, 2, 2, 2}));
+  EXPECT_EQ(shape_with(2), (Shape{1, 2, 2, 2}));
+  for (const int64_t zeros : {0, 3, 100}) EXPECT_THROW(shape_with(zeros), Error) << zeros;
+}
+
 /// Kernels chosen for the one would be sought, or slower, for the other.
 TEST(IntegerConv, problems_say_what_is_constant) {
   const auto problem = [](std::initializer_list<bool> constant) {

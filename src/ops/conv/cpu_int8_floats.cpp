@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::string_view in_floats = "in floats";
 constexpr int64_t most_exact = int64_t{1} << 24;
-constexpr int64_t most_weights = int64_t{1} << 20;  // they are kept as floats beside the constant
-constexpr size_t most_offered = 3;                  // the likeliest by their estimates
-constexpr int64_t short_sum = 64;                   // products: below it bytes gain little
+constexpr int64_t most_weights = int64_t{1} << 16;   // each offer looks at all of them, and a kernel keeps them as floats
+constexpr size_t most_offered = 3;                   // the likeliest by their estimates
+constexpr int64_t short_sum = 64, longer_sum = 256;  // products: below it bytes gain little, with dot products of four and of two
 
 /// in0: an element of the image; gives what it is above the zero point.
 expr::Program above_zero(const Request& q) {
@@ -155,9 +155,9 @@ std::optional<Refusal> rejects_floats(const Request& q, bool has_dot_products) {
   if (ImageZero(q).is_computed()) return refuse(Reason::not_constant, "the image's zero point is computed");
   if (elements(p.w) > most_weights)
     return refuse(Reason::wrong_shape, "{} weights, more than {} kept as floats", elements(p.w), most_weights);
-  if (has_dot_products && p.group == 1 && depth(p) > short_sum)
-    return refuse(Reason::wrong_shape, "{} products a sum in one group: dot products of bytes are faster above {}", depth(p),
-                  short_sum);
+  if (const int64_t most = has_dot_products ? short_sum : longer_sum; p.group == 1 && depth(p) > most)
+    return refuse(Reason::wrong_shape, "{} products a sum in one group: by floats at most {}, for bytes are faster beyond",
+                  depth(p), most);
   for (int64_t m = 0; m < p.outputs(); ++m)
     if (const int64_t largest = largest_sum(q, m); largest >= most_exact)
       return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest, most_exact);

@@ -71,10 +71,12 @@ TEST(QuantizedConvInFloats, counts_the_bias) {
   EXPECT_FALSE(computes_in_floats(check(t, 0)));
 }
 
-/// Where a processor multiplies bytes four at a time, deep sums of one group are left to it.
-TEST(QuantizedConvInFloats, leaves_deep_sums_to_dot_products) {
-  Trial deep = quantized_trial({{1, 64, 5, 5}, {16, 64, 3, 3}, {1, 1, 1, 1}});
-  EXPECT_EQ(computes_in_floats(check(deep, 0)), !simd::has_dots());
+/// Deep sums of one group are left to bytes, sooner where a processor multiplies four of them at a time.
+TEST(QuantizedConvInFloats, leaves_deep_sums_to_bytes) {
+  for (const auto& [channels, fits] : {std::pair{7, true}, {16, !simd::has_dots()}, {64, false}}) {
+    Trial t = quantized_trial({{1, channels, 5, 5}, {16, channels, 3, 3}, {1, 1, 1, 1}});
+    EXPECT_EQ(computes_in_floats(check(t, 0)), fits) << channels;
+  }
 }
 
 /// A plan that carries a choice finds it again, and looks for none where it chose bytes.

@@ -6,7 +6,7 @@
 
 #include "expr/simd/isa.h"
 #include "ops/conv/conv.h"
-#include "ops/conv/int8_problem.h"
+#include "ops/conv/int8_sums_end.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/pointwise/cpu_sweep.h"
@@ -26,31 +26,6 @@ expr::Program above_zero(const Request& q) {
   const expr::Ref x = p.input(q.problem.input), zero = p.constant(DType::f32, q.quantization().a_zero);
   p.output(p.call(expr::Fn::sub, p.cast(x, DType::f32), zero));
   return p;
-}
-
-/// in0: the sum with its bias, in1: its channel's scale, then the program's operands.
-expr::Program ending(const Request& q) {
-  const expr::Program& own = value_of(q.own->program, "the program of an int8 convolution");
-  expr::Program p;
-  const expr::Ref sum = p.input(DType::f32), scale = p.input(DType::f32);
-  std::vector<expr::Ref> inputs = {-1};
-  for (int i = 1; i < own.input_count(); ++i) inputs.push_back(p.input(own.type(static_cast<expr::Ref>(i))));
-  inputs[0] = p.call(expr::Fn::mul, sum, scale);
-  for (const expr::Ref r : p.splice(own, inputs)) p.output(r);
-  return p;
-}
-
-/// Where the sums, the scales, the operands and the result lie, in the result's shape.
-std::vector<Shape> views(const Request& q, const BoundTensor& sums) {
-  const BoundTensor& y = q.node.outputs[0];
-  Shape by_channel(y.shape.size(), 0);
-  by_channel[1] = 1;
-  std::vector<Shape> all = {memory_strides(sums), by_channel};
-  const int inputs = value_of(q.own->program, "the program of an int8 convolution").input_count();
-  for (int i = 1; i < inputs; ++i)
-    all.push_back(broadcast_strides(q.node.inputs[q.at.operands + static_cast<size_t>(i) - 1], y.shape.size()));
-  all.push_back(memory_strides(y));
-  return all;
 }
 
 struct Floats {
@@ -111,15 +86,10 @@ class FloatsBetweenSweeps final : public Kernel {
         conv_(std::move(conv)),
         widen_(above_zero(q), q.node.inputs[q.at.x].shape,
                {memory_strides(q.node.inputs[q.at.x]), memory_strides(own_->bound.inputs[0])}, q.threads),
-        end_(ending(q), q.node.outputs[0].shape, views(q, own_->bound.outputs[0]), q.threads),
+        end_(q, own_->bound.outputs[0]),
         image_bytes_(aligned(storage_bytes(own_->bound.inputs[0]))),
         sums_bytes_(aligned(storage_bytes(own_->bound.outputs[0]))),
-        x_(q.at.x),
-        operands_(q.at.operands),
-        scales_(q.quantization().scales) {
-    if (scales_.size() == 1) scales_.resize(static_cast<size_t>(q.problem.outputs()), scales_[0]);
-    inputs_.resize(static_cast<size_t>(value_of(q.own->program, "the program of an int8 convolution").input_count()) + 1);
-  }
+        x_(q.at.x) {}
 
   int64_t workspace() const override {
     return image_bytes_ + sums_bytes_ + std::max({conv_->workspace(), widen_.workspace(), end_.workspace()});
@@ -133,19 +103,16 @@ class FloatsBetweenSweeps final : public Kernel {
     const std::vector<BoundTensor>& own = own_->bound.inputs;
     const void* const in[] = {image, own[1].constant.raw(), own.size() > 2 ? own[2].constant.raw() : nullptr};
     conv_->run({std::span(in, own.size()), std::span(&sums, 1), scratch});
-    inputs_[0] = sums, inputs_[1] = scales_.data();
-    for (size_t i = 2; i < inputs_.size(); ++i) inputs_[i] = b.inputs[operands_ + i - 2];
-    end_.run(inputs_, b.outputs, scratch);
+    end_.run(sums, b, scratch);
   }
 
  private:
   std::shared_ptr<const Floats> own_;
   std::unique_ptr<Kernel> conv_;
-  Sweep widen_, end_;
+  Sweep widen_;
+  Int8SumsEnd end_;
   int64_t image_bytes_, sums_bytes_;
-  size_t x_, operands_;
-  std::vector<float> scales_;
-  std::vector<const void*> inputs_;
+  size_t x_;
 };
 
 /// Why the sums are not exact in floats, or bytes are faster beyond doubt.
@@ -177,8 +144,7 @@ void offer_int8_floats(const Request& q, Offer& offer) {
   }
   if (const auto why = rejects_floats(q, simd::has_dots())) return offer.refuse("cpu", *why);
   const BoundTensor& y = q.node.outputs[0];
-  const Shape steps[] = {memory_strides(y)};
-  if (const auto why = Sweep::rejects(ending(q), y.shape, steps)) return offer.refuse("cpu", *why);
+  if (const auto why = Int8SumsEnd::rejects(q, DType::f32)) return offer.refuse("cpu", *why);
   const auto own = floats_of(q);
   Machine machine;
   machine.threads = q.threads;

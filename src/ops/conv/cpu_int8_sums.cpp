@@ -2,38 +2,12 @@
 // sweep ends them.
 #include <algorithm>
 
-#include "ops/conv/int8_problem.h"
+#include "ops/conv/int8_sums_end.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
-#include "ops/pointwise/cpu_sweep.h"
 
 namespace smelt::ops::conv {
 namespace {
-
-/// in0: the sum, in1: its channel's scale, in2: its bias, then the program's operands.
-expr::Program ending(const Request& q) {
-  const expr::Program& own = value_of(q.own->program, "the program of an int8 convolution");
-  expr::Program p;
-  const expr::Ref sum = p.input(DType::i32), scale = p.input(DType::f32), bias = p.input(DType::i32);
-  std::vector<expr::Ref> inputs = {-1};
-  for (int i = 1; i < own.input_count(); ++i) inputs.push_back(p.input(own.type(static_cast<expr::Ref>(i))));
-  inputs[0] = p.call(expr::Fn::mul, p.cast(p.call(expr::Fn::add, sum, bias), DType::f32), scale);
-  for (const expr::Ref r : p.splice(own, inputs)) p.output(r);
-  return p;
-}
-
-/// Where the sums and the operands lie, in the result's shape.
-std::vector<Shape> views(const Request& q) {
-  const BoundTensor& y = q.node.outputs[0];
-  Shape by_channel(y.shape.size(), 0);
-  by_channel[1] = 1;
-  const int inputs = value_of(q.own->program, "the program of an int8 convolution").input_count();
-  std::vector<Shape> all = {strides(y.shape), by_channel, by_channel};
-  for (int i = 1; i < inputs; ++i)
-    all.push_back(broadcast_strides(q.node.inputs[q.at.operands + static_cast<size_t>(i) - 1], y.shape.size()));
-  all.push_back(memory_strides(y));
-  return all;
-}
 
 struct Sums {
   Node node;
@@ -62,22 +36,14 @@ class SumsThenSweep final : public Kernel {
   SumsThenSweep(const Request& q, std::shared_ptr<const Sums> own, std::unique_ptr<Kernel> sums)
       : own_(std::move(own)),
         sums_(std::move(sums)),
-        sweep_(ending(q), q.node.outputs[0].shape, views(q), q.threads),
+        end_(q, own_->bound.outputs[0]),
         bytes_(aligned(elements(q.node.outputs[0].shape) * 4)),
         x_(q.at.x),
         w_(q.at.w),
         x_zero_(q.own->domain == smelt_domain ? q.at.x + 4 : q.at.x + 2),
-        w_zero_(q.own->domain == smelt_domain ? q.at.x + 6 : q.at.x + 5),
-        operands_(q.at.operands),
-        scales_(q.quantization().scales),
-        bias_(q.quantization().bias) {
-    const auto channels = static_cast<size_t>(q.problem.outputs());
-    if (scales_.size() == 1) scales_.resize(channels, scales_[0]);
-    bias_.resize(channels, 0);
-    inputs_.resize(static_cast<size_t>(value_of(q.own->program, "the program of an int8 convolution").input_count()) + 2);
-  }
+        w_zero_(q.own->domain == smelt_domain ? q.at.x + 6 : q.at.x + 5) {}
 
-  int64_t workspace() const override { return bytes_ + std::max(sums_->workspace(), sweep_.workspace()); }
+  int64_t workspace() const override { return bytes_ + std::max(sums_->workspace(), end_.workspace()); }
 
   void run(const Buffers& b) override {
     void* sums = b.workspace;
@@ -85,20 +51,15 @@ class SumsThenSweep final : public Kernel {
     const auto input = [&](size_t i) { return i < b.inputs.size() ? b.inputs[i] : nullptr; };
     const void* const in[] = {input(x_), input(w_), input(x_zero_), input(w_zero_)};
     sums_->run({in, std::span(&sums, 1), scratch});
-    inputs_[0] = sums, inputs_[1] = scales_.data(), inputs_[2] = bias_.data();
-    for (size_t i = 3; i < inputs_.size(); ++i) inputs_[i] = b.inputs[operands_ + i - 3];
-    sweep_.run(inputs_, b.outputs, scratch);
+    end_.run(sums, b, scratch);
   }
 
  private:
   std::shared_ptr<const Sums> own_;
   std::unique_ptr<Kernel> sums_;
-  Sweep sweep_;
+  Int8SumsEnd end_;
   int64_t bytes_;
-  size_t x_, w_, x_zero_, w_zero_, operands_;
-  std::vector<float> scales_;
-  std::vector<int32_t> bias_;
-  std::vector<const void*> inputs_;
+  size_t x_, w_, x_zero_, w_zero_;
 };
 
 }  // namespace
@@ -107,8 +68,7 @@ void offer_int8_sums(const Request& q, Offer& offer) {
   const BoundTensor& y = q.node.outputs[0];
   if (elements(y.shape) == 0) return;
   const auto own = sums_of(q);
-  const Shape steps[] = {memory_strides(y)};
-  if (const auto why = Sweep::rejects(ending(q), y.shape, steps)) return offer.refuse("cpu", *why);
+  if (const auto why = Int8SumsEnd::rejects(q, DType::i32)) return offer.refuse("cpu", *why);
   Machine machine;
   machine.threads = q.threads;
   Offer sums;

@@ -80,4 +80,15 @@ inline std::vector<std::string> check_conv(const ConvCase& c, DType type, Layout
   return names;
 }
 
+/// Puts `value` so many elements behind the middle of a channels-last image of f16, and gives the trial its result, which is returned.
+inline Tensor result_with(Trial& t, int64_t behind, float value) {
+  Tensor x = t.inputs[0].cast(DType::f32);
+  x.data<float>()[x.size() / 2 + behind] = value;
+  t.inputs[0] = x.cast(DType::f16);
+  Tensor want = expected(t);
+  t.result(want.type(), want.shape(), Layout::nhwc);
+  t.bound.node = &t.node;
+  return want;
+}
+
 }  // namespace smelt::ops

@@ -49,6 +49,13 @@ struct Trial {
   }
 };
 
+/// Input that may lie where output 0 does, by what the two are.
+inline bool may_be_output(const BoundNode& b, size_t i) {
+  const BoundTensor &x = b.inputs[i], &y = b.outputs[0];
+  return !x.constant.valid() && x.type == y.type && x.shape == y.shape && x.layout == y.layout && x.strides == y.strides &&
+         x.alignment == y.alignment && elements(x.shape) > 0;
+}
+
 /// Copies between logical order (dense, plain) and where a bound tensor's elements lie.
 inline void scatter(const BoundTensor& t, void* memory, void* logical, bool to_memory) {
   const Shape steps = memory_strides(t), dense = strides(t.shape);
@@ -231,7 +238,8 @@ inline void expect_forms_last(Trial& t, const Candidate& c, const Machine& machi
   EXPECT_EQ(second.lasting().size(), first.lasting().size());
 }
 
-/// Every candidate but the reference agrees with `want`; returns the names of those that ran, in the offer's order.
+/// Every candidate but the reference agrees with `want`, where its kernel says so in an input's memory too; returns the names of those
+/// that ran, in the offer's order.
 inline std::vector<std::string> agree(Trial& t, const Tensor& want, double tolerance, int threads = 2) {
   t.bound.node = &t.node;
   Machine machine;
@@ -242,7 +250,12 @@ inline std::vector<std::string> agree(Trial& t, const Tensor& want, double toler
   for (const Candidate& c : o.candidates) {
     if (c.tactic == "reference") continue;
     SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
-    EXPECT_LE(error(run(t, c), want), tolerance);
+    Prepared prepared(t, c);
+    EXPECT_LE(error(prepared.run(t.inputs)[0], want), tolerance);
+    for (size_t i = 0; i < t.inputs.size(); ++i) {
+      if (!t.inputs[i].valid() || !may_be_output(t.bound, i) || !prepared.kernel().in_place(i)) continue;
+      EXPECT_LE(error(prepared.run(t.inputs, i)[0], want), tolerance) << "in place of input " << i;
+    }
     expect_forms_last(t, c, machine);
     names.push_back(c.config.ends_with("in floats") ? "in floats" : c.tactic);
   }

@@ -66,10 +66,16 @@ void end(const float* __restrict sums, float start, float low, float high, int64
   }
 }
 
+void whole(const float* __restrict sums, int32_t start, int64_t n, int32_t* __restrict to) {
+  constexpr int64_t at_once = ops::float_taps_lanes;
+  for (int64_t i = 0; i < n; i += at_once)
+    for (int64_t j = 0; j < at_once; ++j) to[i + j] = static_cast<int32_t>(sums[i + j]) + start;
+}
+
 }  // namespace
 
 const ops::FloatTaps& float_taps() {
-  static constexpr ops::FloatTaps table = {fold, end};
+  static constexpr ops::FloatTaps table = {fold, end, whole};
   return table;
 }
 

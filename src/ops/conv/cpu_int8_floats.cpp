@@ -15,8 +15,6 @@ namespace smelt::ops::conv {
 namespace {
 
 constexpr std::string_view in_floats = "in floats";
-constexpr int64_t most_exact = int64_t{1} << 24;
-constexpr int64_t most_weights = int64_t{1} << 16;   // each offer looks at all of them, and a kernel keeps them as floats
 constexpr size_t most_offered = 3;                   // the likeliest by their estimates
 constexpr int64_t short_sum = 64, longer_sum = 256;  // products: below it bytes gain little, with dot products of four and of two
 
@@ -37,17 +35,6 @@ BoundTensor dense(DType type, const BoundTensor& like) {
   BoundTensor t;
   t.type = type, t.shape = like.shape, t.layout = like.layout;
   return t;
-}
-
-/// The largest that a sum of this output channel, or a part of it, can be.
-int64_t largest_sum(const Request& q, int64_t m) {
-  const int32_t zero = q.quantization().a_zero, low = q.problem.input == DType::i8 ? -128 : 0;
-  const int64_t largest = std::max(std::abs(low - zero), std::abs(low + 255 - zero)), taps = elements(spatial_of(q.problem.w));
-  int64_t weights = 0;
-  for (int64_t c = 0; c < q.problem.w[1]; ++c)
-    for (int64_t t = 0; t < taps; ++t) weights += std::abs(int8_weight(q, m, c, t));
-  const std::vector<int32_t>& bias = q.quantization().bias;
-  return largest * weights + (bias.empty() ? 0 : std::abs(int64_t{bias[bias.size() == 1 ? 0 : static_cast<size_t>(m)]}));
 }
 
 /// The convolution of floats with the same sums.
@@ -120,15 +107,10 @@ std::optional<Refusal> rejects_floats(const Request& q, bool has_dot_products) {
   const Problem& p = q.problem;
   if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   if (ImageZero(q).is_computed()) return refuse(Reason::not_constant, "the image's zero point is computed");
-  if (elements(p.w) > most_weights)
-    return refuse(Reason::wrong_shape, "{} weights, more than {} kept as floats", elements(p.w), most_weights);
   if (const int64_t most = has_dot_products ? short_sum : longer_sum; p.group == 1 && depth(p) > most)
     return refuse(Reason::wrong_shape, "{} products a sum in one group: by floats at most {}, for bytes are faster beyond",
                   depth(p), most);
-  for (int64_t m = 0; m < p.outputs(); ++m)
-    if (const int64_t largest = largest_sum(q, m); largest >= most_exact)
-      return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest, most_exact);
-  return std::nullopt;
+  return rejects_float_sums(q, true);
 }
 
 }  // namespace

@@ -180,6 +180,28 @@ std::vector<int32_t> sums_of_weights(const Request& r) {
   return s;
 }
 
+std::optional<Refusal> rejects_float_sums(const Request& r, bool with_bias) {
+  const Problem& p = r.problem;
+  constexpr int64_t most_exact = int64_t{1} << 24;
+  constexpr int64_t most_weights = int64_t{1} << 16;  // each offer looks at all of them, and a kernel keeps them as floats
+  if (elements(p.w) > most_weights)
+    return refuse(Reason::wrong_shape, "{} weights, more than {} kept as floats", elements(p.w), most_weights);
+  const int32_t zero = r.quantization().a_zero, low = p.input == DType::i8 ? -128 : 0;
+  const int64_t highest = ImageZero(r).is_computed() ? 255 : std::max(std::abs(low - zero), std::abs(low + 255 - zero));
+  const std::vector<int32_t>& bias = r.quantization().bias;
+  const int64_t taps = elements(spatial_of(p.w));
+  for (int64_t m = 0; m < p.outputs(); ++m) {
+    int64_t weights = 0;
+    for (int64_t c = 0; c < p.w[1]; ++c)
+      for (int64_t t = 0; t < taps; ++t) weights += std::abs(int8_weight(r, m, c, t));
+    int64_t largest = highest * weights;
+    if (with_bias && !bias.empty()) largest += std::abs(int64_t{bias[bias.size() == 1 ? 0 : static_cast<size_t>(m)]});
+    if (largest >= most_exact)
+      return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest, most_exact);
+  }
+  return std::nullopt;
+}
+
 Key int8_packing(const Request& r, std::string_view form) {
   const std::vector<int32_t>& zeros = r.quantization().b_zeros;
   Key key(form);

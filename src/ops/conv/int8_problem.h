@@ -43,6 +43,9 @@ std::vector<int32_t> sums_of_weights(const Request& r);
 /// What weights packed in this form depend on but the weights themselves, for WeightStore.
 Key int8_packing(const Request& r, std::string_view form);
 
+/// Why floats do not hold all sums exactly, with the bias or without it, or would take much memory for weights; nothing where they do.
+std::optional<Refusal> rejects_float_sums(const Request& r, bool with_bias);
+
 /// Why no 8-bit kernel of the processor's takes it; nothing when they may. `wraps`: the kernel's sums wrap at 32 bits, as the operator's do, so
 /// that it takes any depth.
 std::optional<Refusal> rejects_int8(const Request& r, bool wraps = false);
@@ -51,6 +54,7 @@ void offer_int8_depthwise(const Request& r, Offer& offer);  // "avx2": one chann
 void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16-bit pairs
 void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows
 void offer_int8_onednn(const Request& r, Offer& offer);     // "onednn": exact sums where the CPU has them
+void offer_int8_taps(const Request& r, Offer& offer);       // "cpu": few channels and outputs of plain images, tap by tap
 
 /// The candidates of a convolution of floats, where floats hold all sums exactly: cpu_int8_floats.cpp.
 void offer_int8_floats(const Request& r, Offer& offer);
@@ -59,7 +63,7 @@ void offer_int8_floats(const Request& r, Offer& offer);
 void offer_int8_sums(const Request& r, Offer& offer);
 
 /// Of 8-bit integers: all of them, in the order in which they are offered.
-inline constexpr void (*int8_cpu_tactics[])(const Request& r, Offer& offer) = {offer_int8_depthwise, offer_int8_indirect,
-                                                                               offer_int8_winograd, offer_int8_onednn};
+inline constexpr void (*int8_cpu_tactics[])(const Request& r, Offer& offer) = {
+    offer_int8_depthwise, offer_int8_indirect, offer_int8_winograd, offer_int8_onednn, offer_int8_taps};
 
 }  // namespace smelt::ops::conv

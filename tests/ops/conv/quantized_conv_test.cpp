@@ -283,6 +283,16 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
   }
 }
 
+/// Every second sum of two bytes is a half: guesses are in doubt, where results may lie in the residual's memory.
+TEST(QuantizedConv, rounds_halves_that_a_residual_makes) {
+  Trial t = fused_trial("(in0:f32, in1:u8) { " + quantized("in0", "0.5", 88, 2, "u8") + dequantized("%10", "0.5", 88, 11) +
+                        dequantized("in1", "0.5", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "1", 12, 24, "u8") +
+                        "return %32 }");
+  t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
+  t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
+}
+
 TEST(QuantizedConv, adds_a_quantized_residual_to_what_is_not_rounded_before) {
   for (const char* type : {"u8", "i8"})
     for (const bool first : {true, false})

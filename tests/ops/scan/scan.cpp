@@ -85,13 +85,6 @@ std::vector<Tensor> inputs_of(const Case& c, uint32_t seed) {
   return inputs;
 }
 
-/// Input that may lie where output 0 does, by what the two are.
-bool may_be_output(const BoundNode& b, size_t i) {
-  const BoundTensor &x = b.inputs[i], &y = b.outputs[0];
-  return !x.constant.valid() && x.type == y.type && x.shape == y.shape && x.layout == y.layout && x.strides == y.strides &&
-         x.alignment == y.alignment && elements(x.shape) > 0;
-}
-
 /// What a signal's handler writes, where a candidate ends the process.
 std::string running;
 

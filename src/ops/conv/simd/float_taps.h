@@ -24,6 +24,8 @@ struct FloatTaps {
   void (*fold)(const FloatTapSums& sums);
   /// to[i] = sums[i] + start, no less than `low` and no more than `high`; a NaN stays one.
   void (*end)(const float* sums, float start, float low, float high, int64_t n, float* to);
+  /// to[i] = sums[i] + start, of whole numbers below 2^24; up to float_taps_lanes - 1 more are read and written.
+  void (*whole)(const float* sums, int32_t start, int64_t n, int32_t* to);
 };
 
 }  // namespace smelt::ops

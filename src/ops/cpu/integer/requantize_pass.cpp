@@ -28,12 +28,19 @@ std::vector<float> padded(std::span<const float> values, int64_t columns) {
 /// Reads a program as the steps of one pass, and fills the pass with them.
 class RequantizePass::Matcher {
  public:
-  Matcher(RequantizePass& pass, const BoundNode& node, size_t first_operand, size_t column_axis)
-      : pass_(pass), node_(node), p_(*node.node->program), y_(node.outputs[0]), first_(first_operand), axis_(column_axis) {}
+  /// `is_plain`: lines along the last axes of what lies in row-major order, else rows along the columns' axis.
+  Matcher(RequantizePass& pass, const BoundNode& node, size_t first_operand, size_t column_axis, bool is_plain)
+      : pass_(pass),
+        node_(node),
+        p_(*node.node->program),
+        y_(node.outputs[0]),
+        first_(first_operand),
+        axis_(column_axis),
+        is_plain_(is_plain) {}
 
   bool match() {
     if (p_.outputs().size() != 1 || p_.type(0) != DType::f32 || !is_byte(y_.type)) return false;
-    if (broadcast_strides(y_, y_.shape.size())[axis_] != 1 && y_.shape[axis_] != 1) return false;
+    if (!lies_along(y_)) return false;
     for (float s : pass_.scales_)
       if (!std::isfinite(s)) return false;  // sums of 0 may become NaN
     const Ref out = p_.outputs()[0];
@@ -50,6 +57,11 @@ class RequantizePass::Matcher {
   }
 
  private:
+  /// Of as many elements as the output has: whether a row of them lies side by side.
+  bool lies_along(const BoundTensor& t) const {
+    if (is_plain_) return t.layout == Layout::plain && is_dense(t);
+    return broadcast_strides(t, y_.shape.size())[axis_] == 1 || y_.shape[axis_] == 1;
+  }
   const BoundTensor& operand(Ref in) const { return node_.inputs[first_ + static_cast<size_t>(at(p_, in).index) - 1]; }
   bool is_operand(Ref r) const { return at(p_, r).fn == Fn::input && r != 0; }
 
@@ -108,7 +120,7 @@ class RequantizePass::Matcher {
       const Shape steps = broadcast_strides(residual, y_.shape.size());
       if (own && own->zero != pass_.row_.zero) return false;
       if (residual.constant.valid() || elements(residual.shape) != elements(y_.shape)) return false;
-      if (steps[axis_] != 1 && y_.shape[axis_] != 1) return false;
+      if (!lies_along(residual)) return false;
       pass_.residual_ = static_cast<int>(first_) + at(p_, other->q).index - 1;
       pass_.residual_rows_ = igemm::RowMap(without(y_.shape, axis_), without(steps, axis_));
       Requantization& row = pass_.row_;
@@ -146,13 +158,14 @@ class RequantizePass::Matcher {
   const Program& p_;
   const BoundTensor& y_;
   size_t first_, axis_;
+  bool is_plain_;
 };
 
-std::shared_ptr<const RequantizePass> RequantizePass::match(const BoundNode& node, size_t first_operand, size_t column_axis,
-                                                            std::span<const float> scales) {
-  const std::shared_ptr<RequantizePass> pass(new RequantizePass);
+std::shared_ptr<RequantizePass> RequantizePass::match_any(const BoundNode& node, size_t first_operand, size_t column_axis,
+                                                          bool is_plain, std::span<const float> scales) {
+  std::shared_ptr<RequantizePass> pass(new RequantizePass);
   pass->scales_ = padded(scales, node.outputs[0].shape[column_axis]);
-  if (!Matcher(*pass, node, first_operand, column_axis).match()) return nullptr;
+  if (!Matcher(*pass, node, first_operand, column_axis, is_plain).match()) return nullptr;
   Requantization& row = pass->row_;
   row.scales = pass->scales_.data();
   row.inverse = 1 / row.divisor;
@@ -160,8 +173,19 @@ std::shared_ptr<const RequantizePass> RequantizePass::match(const BoundNode& nod
   pass->multipliers_ = pass->scales_;
   for (float& m : pass->multipliers_) m *= row.inverse;
   row.multipliers = pass->multipliers_.data();
-  pass->repeat_for_few_columns(node.outputs[0].shape[column_axis]);
   return pass;
+}
+
+std::shared_ptr<const RequantizePass> RequantizePass::match(const BoundNode& node, size_t first_operand, size_t column_axis,
+                                                            std::span<const float> scales) {
+  auto pass = match_any(node, first_operand, column_axis, false, scales);
+  if (pass) pass->repeat_for_few_columns(node.outputs[0].shape[column_axis]);
+  return pass;
+}
+
+std::shared_ptr<const RequantizePass> RequantizePass::match_channels(const BoundNode& node, size_t first_operand,
+                                                                     std::span<const float> scales) {
+  return match_any(node, first_operand, 1, true, scales);
 }
 
 void RequantizePass::repeat_for_few_columns(int64_t columns) {
@@ -227,6 +251,22 @@ void RequantizePass::run(const igemm::Sums& s, const int32_t* start, int64_t fir
     if (residual) all.residual = residual + from.offset();
     rows.requantize(row_, all);
   }
+}
+
+void RequantizePass::run_channel(const int32_t* sums, int64_t count, int64_t channel, int64_t at, const Buffers& b) const {
+  const auto c = static_cast<size_t>(channel);
+  std::array<float, igemm::tile_columns> scales, multipliers, addends;
+  scales.fill(scales_[c]), multipliers.fill(multipliers_[c]);
+  Requantization row = row_;
+  row.same_for_all = true;
+  row.scales = scales.data(), row.multipliers = multipliers.data();
+  if (row.addends) {
+    addends.fill(addends_[c]);
+    row.addends = addends.data();
+  }
+  auto* y = static_cast<uint8_t*>(b.outputs[0]) + at;
+  const auto* residual = residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b.inputs[static_cast<size_t>(residual_)]) + at;
+  avx2::integer_rows().requantize(row, {sums, nullptr, 1, 0, count, residual, y, 0, 0, 0});
 }
 
 }  // namespace smelt::ops::integer

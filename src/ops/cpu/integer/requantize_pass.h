@@ -19,6 +19,9 @@ class RequantizePass {
   /// CpuEpilogue sees them.
   static std::shared_ptr<const RequantizePass> match(const BoundNode& node, size_t first_operand, size_t column_axis,
                                                      std::span<const float> scales);
+  /// The same over a plain result, whose columns are axis 1: run_channel() runs it.
+  static std::shared_ptr<const RequantizePass> match_channels(const BoundNode& node, size_t first_operand,
+                                                              std::span<const float> scales);
   RequantizePass(const RequantizePass&) = delete;  // row_ points into it
   RequantizePass& operator=(const RequantizePass&) = delete;
 
@@ -29,10 +32,14 @@ class RequantizePass {
   /// is the output's `first_column`.
   void run(const igemm::Sums& sums, const int32_t* start, int64_t first_column, const igemm::RowMap& output_rows,
            const Buffers& b) const;
+  /// Writes `count` results of one channel that lie side by side, from element `at` of the output on. Up to 8 sums more are read.
+  void run_channel(const int32_t* sums, int64_t count, int64_t channel, int64_t at, const Buffers& b) const;
 
  private:
   class Matcher;
   RequantizePass() = default;
+  static std::shared_ptr<RequantizePass> match_any(const BoundNode& node, size_t first_operand, size_t column_axis, bool is_plain,
+                                                   std::span<const float> scales);
   void repeat_for_few_columns(int64_t columns);
   void run_few_columns(const igemm::Sums& sums, const int32_t* start, uint8_t* y, const uint8_t* residual) const;
 

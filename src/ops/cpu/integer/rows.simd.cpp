@@ -7,6 +7,7 @@
 #include "expr/simd/look_up.h"
 #include "ops/cpu/integer/simd/bytes.h"
 #include "ops/cpu/integer/simd/quantize.h"
+#include "ops/cpu/integer/simd/requantize.h"
 #include "ops/cpu/integer/simd/rows.h"
 
 namespace smelt::avx2 {
@@ -33,6 +34,7 @@ inline __attribute__((always_inline)) __m256 load_sums(const int32_t* sums, cons
 
 /// 8 scaled sums with what a column adds.
 inline __attribute__((always_inline)) __m256 scaled(const Requantization& r, __m256 sums, int64_t column) {
+  if (r.same_for_all) column = 0;
   const __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
   return r.addends ? _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column)) : v;
 }
@@ -54,20 +56,17 @@ inline __attribute__((always_inline)) __m256i add_residual(const Requantization&
   return _mm256_cvtps_epi32(v);
 }
 
-/// u8_alone, i8_alone: nothing is rounded before it is added.
-enum class Residual { none, u8, i8, u8_alone, i8_alone };
-constexpr bool is_signed(Residual r) { return r == Residual::i8 || r == Residual::i8_alone; }
-constexpr bool rounds(Residual r) { return r < Residual::u8_alone; }
-
 /// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
 struct Guess {
   const float *scales, *addends, *multipliers;
+  int64_t each;  // every bit where columns have numbers of their own, none where all have the same
   __m256 inverse, low, high, scale2, residual_scale, inverse2, low2, high2;
   __m256i residual_zero;
   explicit Guess(const Requantization& r)
       : scales(r.scales),
         addends(r.addends),
         multipliers(r.multipliers),
+        each(r.same_for_all ? 0 : -1),
         inverse(_mm256_set1_ps(r.inverse)),
         low(_mm256_set1_ps(r.low)),
         high(_mm256_set1_ps(r.high)),
@@ -96,6 +95,7 @@ template <Residual residual, bool adds>
 inline __attribute__((always_inline)) __m256i guessed(const Guess& g, __m256 sum, int64_t column, const uint8_t* other,
                                                       __m256& doubtful) {
   __m256 a;
+  column &= g.each;
   if constexpr (rounds(residual)) {
     __m256 v;
     if constexpr (adds) {
@@ -172,28 +172,21 @@ inline __attribute__((always_inline)) void requantize_row(const Requantization& 
   }
 }
 
-/// The guess's numbers stay in registers from row to row: rows of depthwise windows and of narrow layers are short.
-template <Residual residual, bool adds, bool starts> void requantize_rows(const Requantization& r, const SumRows& s) {
-  const Guess g(r);
-  const int32_t* sums = s.sums;
-  const uint8_t* other = s.residual;
-  uint8_t* to = s.to;
-  for (int64_t row = 0; row < s.rows; ++row, sums += s.sums_step, other += s.residual_step, to += s.to_step)
-    requantize_row<residual, adds, starts>(r, g, sums, s.start, s.column, s.columns, other, to);
-}
-
-template <bool adds, bool starts> void requantize_with(const Requantization& r, const SumRows& s) {
-  if (!r.adds_residual) return requantize_rows<Residual::none, adds, starts>(r, s);
-  if (r.rounds_before && r.residual_signed) return requantize_rows<Residual::i8, adds, starts>(r, s);
-  if (r.rounds_before) return requantize_rows<Residual::u8, adds, starts>(r, s);
-  if (r.residual_signed) return requantize_rows<Residual::i8_alone, adds, starts>(r, s);
-  requantize_rows<Residual::u8_alone, adds, starts>(r, s);
-}
+struct NarrowRows {
+  /// The guess's numbers stay in registers from row to row: rows of depthwise windows and of narrow layers are short.
+  template <Residual residual, bool adds, bool starts> static void rows(const Requantization& r, const SumRows& s) {
+    const Guess g(r);
+    const int32_t* sums = s.sums;
+    const uint8_t* other = s.residual;
+    uint8_t* to = s.to;
+    for (int64_t row = 0; row < s.rows; ++row, sums += s.sums_step, other += s.residual_step, to += s.to_step)
+      requantize_row<residual, adds, starts>(r, g, sums, s.start, s.column, s.columns, other, to);
+  }
+};
 
 void requantize(const Requantization& r, const SumRows& s) {
-  constexpr decltype(&requantize) forms[2][2] = {{requantize_with<false, false>, requantize_with<false, true>},
-                                                 {requantize_with<true, false>, requantize_with<true, true>}};
-  forms[r.addends != nullptr][s.start != nullptr](r, s);
+  static const WideRows* const wide = wide_rows();
+  (wide ? wide->requantize : requantize_narrow)(r, s);
   if (!r.table) return;
   const auto through = best_look_up();
   for (int64_t row = 0; row < s.rows; ++row) through(s.to + row * s.to_step, s.to + row * s.to_step, s.columns, r.table);
@@ -324,6 +317,8 @@ void add_sums(int32_t* to, const int32_t* from, int64_t n) {
 
 }  // namespace
 
+void requantize_narrow(const Requantization& r, const SumRows& s) { requantize_by<NarrowRows>(r, s); }
+
 void depthwise_from(const DepthwisePixels& p, int64_t first) {
   if (p.is_signed)
     depthwise_pixels<true>(p, first);
@@ -333,10 +328,22 @@ void depthwise_from(const DepthwisePixels& p, int64_t first) {
 
 const RowFunctions& integer_rows() {
   static const auto wide = wide_depthwise();
-  static const RowFunctions table = {widen<false>,     widen<true>,       requantize,      wide ? wide : depthwise,
-                                     to_floats,        widest_quantize(), quantize_within, dequantize<false>,
-                                     dequantize<true>, best_look_up(),    max_of<false>,   max_of<true>,
-                                     add_to<false>,    add_to<true>,      add_sums};
+  static const WideRows* const rows = wide_rows();
+  static const RowFunctions table = {widen<false>,
+                                     widen<true>,
+                                     requantize,
+                                     wide ? wide : depthwise,
+                                     to_floats,
+                                     widest_quantize(),
+                                     quantize_within,
+                                     rows ? rows->dequantize_u8 : dequantize<false>,
+                                     rows ? rows->dequantize_i8 : dequantize<true>,
+                                     best_look_up(),
+                                     max_of<false>,
+                                     max_of<true>,
+                                     add_to<false>,
+                                     add_to<true>,
+                                     add_sums};
   return table;
 }
 

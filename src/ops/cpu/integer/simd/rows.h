@@ -16,6 +16,7 @@ struct Requantization {
   const float* scales = nullptr;       // of the columns, as many as rows are long
   const float* multipliers = nullptr;  // scale · inverse
   const float* addends = nullptr;      // null: none
+  bool same_for_all = false;           // each of the three is 16 times the number of every column
   float divisor = 1, low = 0, high = 0;
   bool adds_residual = false, residual_signed = false;
   bool rounds_before = true;  // what the residual is added to

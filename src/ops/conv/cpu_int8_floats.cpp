@@ -45,11 +45,7 @@ std::shared_ptr<const Floats> floats_of(const Request& q) {
     if (const auto it = q.node.node->attrs.find(name); it != q.node.node->attrs.end()) s->node.attrs.insert(*it);
   s->bound.node = &s->node;
   const Shape& w = q.problem.w;
-  const int64_t taps = elements(spatial_of(w));
-  std::vector<float> weights;
-  for (int64_t m = 0; m < w[0]; ++m)
-    for (int64_t c = 0; c < w[1]; ++c)
-      for (int64_t t = 0; t < taps; ++t) weights.push_back(int8_weight(q, m, c, t));
+  const std::vector<float> weights = int8_weights_as_floats(q);
   const auto constant = [&](const Shape& shape, const std::vector<float>& values) {
     BoundTensor t;
     t.type = DType::f32, t.shape = shape, t.constant = Tensor::of<float>(shape, values);

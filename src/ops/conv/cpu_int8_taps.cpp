@@ -3,7 +3,6 @@
 #include "ops/conv/int8_problem.h"
 #include "ops/conv/taps.h"
 #include "ops/core/quantized_program.h"
-#include "ops/core/window.h"
 #include "ops/cpu/integer/requantize_pass.h"
 
 namespace smelt::ops::conv {
@@ -23,11 +22,7 @@ class Int8TapsConv final : public Kernel {
         zero_(q),
         start_(start_of_sums(q)) {
     const auto make = [&] {
-      const int64_t each = elements(spatial_of(q.problem.w));
-      std::vector<float> weights;
-      for (int64_t m = 0; m < q.problem.w[0]; ++m)
-        for (int64_t c = 0; c < q.problem.w[1]; ++c)
-          for (int64_t t = 0; t < each; ++t) weights.push_back(int8_weight(q, m, c, t));
+      const std::vector<float> weights = int8_weights_as_floats(q);
       Tensor to = Tensor::empty(DType::f32, {static_cast<int64_t>(weights.size())});
       taps_.pack(weights.data(), to.data<float>());
       return to;
@@ -74,7 +69,8 @@ class Int8TapsConv final : public Kernel {
 std::optional<Refusal> rejects(const Request& q) {
   const Problem& p = q.problem;
   if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
-  if (!is_byte(p.input)) return refuse(Reason::wrong_type, "taps: an image of {}", smelt::name(p.input));
+  for (const DType t : {p.input, q.weight().type})
+    if (!is_byte(t)) return refuse(Reason::wrong_type, "taps: an image or weights of {}", smelt::name(t));
   if (auto why = Taps::rejects(q.node, p, q.threads)) return why;
   if (auto why = rejects_float_sums(q, false)) return why;
   if (!ending_of(q)) return refuse(Reason::unsupported, "taps: a program other than one pass to bytes");

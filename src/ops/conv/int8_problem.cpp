@@ -47,6 +47,20 @@ Request request_of(const BoundNode& b, std::shared_ptr<Node> node, const Argumen
   return r;
 }
 
+/// f(output channel, weight less its zero point) of all weights, as they lie.
+template <class F> void each_weight(const Request& r, F&& f) {
+  const Tensor& w = r.weight().constant;
+  const std::vector<int32_t>& zeros = r.quantization().b_zeros;
+  const int64_t outputs = r.problem.outputs(), each = elements(w.shape()) / std::max<int64_t>(outputs, 1);
+  const auto all = [&](const auto* at) {
+    for (int64_t m = 0; m < outputs; ++m) {
+      const int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(m)];
+      for (int64_t i = 0; i < each; ++i) f(m, *at++ - zero);
+    }
+  };
+  w.type() == DType::u8 ? all(w.data<uint8_t>()) : all(w.data<int8_t>());
+}
+
 void set_window(Problem& p, const Node& n) {
   const Window w = window_of(n, spatial_of(p.w), spatial_of(p.x[0].shape));
   p.stride = w.stride;
@@ -153,7 +167,16 @@ int64_t depth(const Problem& p) { return elements(p.w) / std::max<int64_t>(1, p.
 
 int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap) {
   const Shape& w = r.problem.w;
-  return r.quantization().less_zero(r.weight().constant, (m * w[1] + c) * elements(spatial_of(w)) + tap, m);
+  int64_t taps = 1;
+  for (size_t a = 2; a < w.size(); ++a) taps *= w[a];
+  return r.quantization().less_zero(r.weight().constant, (m * w[1] + c) * taps + tap, m);
+}
+
+std::vector<float> int8_weights_as_floats(const Request& r) {
+  std::vector<float> all;
+  all.reserve(static_cast<size_t>(elements(r.problem.w)));
+  each_weight(r, [&](int64_t, int32_t w) { all.push_back(static_cast<float>(w)); });
+  return all;
 }
 
 bool has_narrow_weights(const Request& r) { return r.weight().type == DType::i8 && r.quantization().is_symmetric(); }
@@ -171,12 +194,8 @@ std::vector<int32_t> start_of_sums(const Request& r) {
 }
 
 std::vector<int32_t> sums_of_weights(const Request& r) {
-  const Problem& p = r.problem;
-  const int64_t taps = elements(spatial_of(p.w));
-  std::vector<int32_t> s(static_cast<size_t>(p.outputs() + igemm::tile_columns), 0);
-  for (int64_t m = 0; m < p.outputs(); ++m)
-    for (int64_t c = 0; c < p.w[1]; ++c)
-      for (int64_t t = 0; t < taps; ++t) s[static_cast<size_t>(m)] += int8_weight(r, m, c, t);
+  std::vector<int32_t> s(static_cast<size_t>(r.problem.outputs() + igemm::tile_columns), 0);
+  each_weight(r, [&](int64_t m, int32_t w) { s[static_cast<size_t>(m)] += w; });
   return s;
 }
 
@@ -188,16 +207,13 @@ std::optional<Refusal> rejects_float_sums(const Request& r, bool with_bias) {
     return refuse(Reason::wrong_shape, "{} weights, more than {} kept as floats", elements(p.w), most_weights);
   const int32_t zero = r.quantization().a_zero, low = p.input == DType::i8 ? -128 : 0;
   const int64_t highest = ImageZero(r).is_computed() ? 255 : std::max(std::abs(low - zero), std::abs(low + 255 - zero));
+  std::vector<int64_t> largest(static_cast<size_t>(p.outputs()), 0);
+  each_weight(r, [&](int64_t m, int32_t w) { largest[static_cast<size_t>(m)] += highest * std::abs(w); });
   const std::vector<int32_t>& bias = r.quantization().bias;
-  const int64_t taps = elements(spatial_of(p.w));
-  for (int64_t m = 0; m < p.outputs(); ++m) {
-    int64_t weights = 0;
-    for (int64_t c = 0; c < p.w[1]; ++c)
-      for (int64_t t = 0; t < taps; ++t) weights += std::abs(int8_weight(r, m, c, t));
-    int64_t largest = highest * weights;
-    if (with_bias && !bias.empty()) largest += std::abs(int64_t{bias[bias.size() == 1 ? 0 : static_cast<size_t>(m)]});
-    if (largest >= most_exact)
-      return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest, most_exact);
+  for (size_t m = 0; m < largest.size(); ++m) {
+    if (with_bias && !bias.empty()) largest[m] += std::abs(int64_t{bias[bias.size() == 1 ? 0 : m]});
+    if (largest[m] >= most_exact)
+      return refuse(Reason::wrong_shape, "sums of up to {}, and floats are exact below {}", largest[m], most_exact);
   }
   return std::nullopt;
 }

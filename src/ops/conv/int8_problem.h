@@ -32,6 +32,8 @@ class ImageZero {
 int64_t depth(const Problem& p);  // products to a sum
 /// Element [m, c, tap] of the weights less its zero point; taps row-major.
 int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap);
+/// All of them, [M, C / group, taps].
+std::vector<float> int8_weights_as_floats(const Request& r);
 /// Whether weights less their zero points have 8 bits, whatever they are.
 bool has_narrow_weights(const Request& r);
 /// Whether weights less their zero points have 8 bits: as they are, or less 128.

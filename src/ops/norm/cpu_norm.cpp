@@ -5,6 +5,7 @@
 
 #include "base/value_of.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/integer/row_program.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
@@ -59,6 +60,7 @@ class NormKernel final : public Kernel {
       inner_strides_.push_back(std::move(inner));
     }
     inner_.assign(shape.begin() + static_cast<std::ptrdiff_t>(p_.axis), shape.end());
+    if (program && operands_.empty()) to_bytes_ = integer::RowProgram::match(*program);
     if (program) evaluator_.emplace(*program, simd::best(), run_);
     out_bytes_ = bits(b.outputs[0].type) / 8;
     bytes_ = type_ == FloatKind::f32 ? 4 : 2;
@@ -105,7 +107,10 @@ class NormKernel final : public Kernel {
           continue;
         }
         if (gamma || beta) simd.scale(FloatKind::f32, row, gamma, beta, row, views().width());
-        apply(b, r, row, static_cast<char*>(y), own + row_bytes_);
+        if (const expr::Operand normalised{row, 1}; to_bytes_)
+          to_bytes_->run(views().width(), {&normalised, 1}, y);
+        else
+          apply(b, r, row, static_cast<char*>(y), own + row_bytes_);
       }
     });
   }
@@ -137,6 +142,7 @@ class NormKernel final : public Kernel {
   size_t residual_view_ = none, sum_view_ = none;
   bool shares_parameters_ = true;
   std::vector<FloatKind> parameters_;
+  std::optional<integer::RowProgram> to_bytes_;  // the program where it only quantises
   std::optional<expr::Evaluator> evaluator_;
   std::vector<size_t> operands_, operand_views_;
   std::vector<int64_t> operand_bytes_;

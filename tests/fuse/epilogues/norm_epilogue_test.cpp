@@ -171,6 +171,17 @@ TEST(NormEpilogue, takes_an_activation) {
   EXPECT_EQ(b.g.live_nodes(), 1u);
 }
 
+TEST(NormEpilogue, takes_a_quantization) {
+  for (const DType t : {DType::f32, DType::f16}) {
+    Norms b(t);
+    const ValueId scale = b.weights("scale", {}, t, 1);
+    b.output(b.node("q", "QuantizeLinear", {b.layer(b.x), scale, b.scalar(7, DType::u8)}, b.shape, DType::u8));
+    EXPECT_EQ(matches(rewrite_and_compare(b.g, {"norm_operator", "norm_epilogue"}), "norm_epilogue"), 1u);
+    EXPECT_EQ(b.g.live_nodes(), 1u);
+    EXPECT_EQ(b.g.value(only(b.g, "Norm").out()).type, DType::u8);
+  }
+}
+
 TEST(NormEpilogue, stays_apart_when_the_norm_has_another_reader) {
   Norms b;
   ValueId n = b.layer(b.x);

@@ -110,6 +110,28 @@ TEST(QuantizeBeforeMove, passes_a_view_between_a_mean_and_its_bytes) {
   EXPECT_EQ(b.g.value(only(b.g, "Reduce").out()).type, DType::u8);
 }
 
+/// bytes → Reshape → DequantizeLinear → Gelu → Mul by a number → QuantizeLinear, as a product's quantised result meets its activation.
+TEST(QuantizeBeforeMove, takes_what_is_computed_between_along) {
+  for (const SymShape& number : {SymShape{}, SymShape{1, 1, 1}}) {
+    Builder b;
+    const SymShape flat{6, 8}, wide{2, 3, 8};
+    const ValueId relu = b.node("relu", "Relu", {b.input("x", flat)}, flat);
+    const ValueId bytes = b.node("first", "QuantizeLinear", {relu, b.scalar(0.03), b.scalar(2, DType::u8)}, flat, DType::u8);
+    const ValueId moved = b.node("move", "Reshape", {bytes, b.ints({2, 3, 8})}, wide, DType::u8);
+    const ValueId floats = b.node("d", "DequantizeLinear", {moved, b.scalar(0.03), b.scalar(2, DType::u8)}, wide);
+    const ValueId gelu = b.node("gelu", "Gelu", {floats}, wide);
+    const ValueId by = number.empty() ? b.scalar(0.5) : b.weights("number", {1, 1, 1});
+    const ValueId scaled = b.node("mul", "Mul", {by, gelu}, wide);
+    b.output(b.node("q", "QuantizeLinear", {scaled, b.scalar(0.02), b.scalar(5, DType::u8)}, wide, DType::u8));
+    if (!number.empty()) {
+      EXPECT_EQ(verdict(b, quantize_before_move, "q"), "wrong_rank by mul") << "it would give the product a third axis";
+      continue;
+    }
+    EXPECT_EQ(matches(rewrite_and_compare(b.g, {"quantize_before_move"}), "quantize_before_move"), 1u);
+    EXPECT_EQ(b.g.node(b["move"]).out(), b.g.outputs()[0]);
+  }
+}
+
 TEST(QuantizeBeforeMove, stays_where_something_else_reads_the_numbers) {
   MovedLast b;
   b.output(b.node("other", "Relu", {b.moved}, {2, 2, 6, 10}));

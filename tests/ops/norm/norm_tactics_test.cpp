@@ -111,6 +111,32 @@ TEST(NormTactics, of_rows_with_or_without_parameters) {
       }
 }
 
+/// A sum in another order may be on the other side of a half: results are off by at most one.
+TEST(NormTactics, end_in_bytes) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16})
+    for (const bool clipped : {false, true})
+      for (const int64_t width : {1, 29, 256}) {
+        Trial t;
+        t.node.op = "Norm";
+        t.node.domain = smelt_domain;
+        t.node.attrs = {{"axis", int64_t{-1}}, {"kind", std::string("layer")}};
+        t.add(random_tensor(type, {3, 5, width}, 1, -2, 2), false);
+        t.add(Tensor(), false);
+        t.add(random_tensor(type, {width}, 2, 0.5, 1.5), true);
+        t.add(random_tensor(type, {width}, 3, -0.5, 0.5), true);
+        const std::string quantized =
+            "%3 = round(%2):f32; %4 = const(117):f32; %5 = add(%3, %4):f32; %6 = const(0):f32; "
+            "%7 = const(255):f32; %8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8; return %9 }";
+        const std::string rectified =
+            "%3 = relu(%2):f32; %4 = round(%3):f32; %5 = const(117):f32; %6 = add(%4, %5):f32; "
+            "%7 = const(255):f32; %8 = min(%6, %7):f32; %9 = cast(%8):u8; return %9 }";
+        const DType y =
+            t.compute("(in0:f32) { %1 = const(0.021):f32; %2 = div(in0, %1):f32; " + (clipped ? rectified : quantized), type);
+        t.result(y, {3, 5, width});
+        EXPECT_THAT(check(t, 1.0 / 117), Contains("cpu")) << name(type) << ' ' << width;
+      }
+}
+
 TEST(NormTactics, of_rows_and_planes_of_every_length_around_a_register) {
   for (DType type : {DType::f32, DType::f16, DType::f64}) {
     for (int64_t width = 1; width <= 84; ++width) {

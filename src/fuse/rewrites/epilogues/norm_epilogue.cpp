@@ -2,7 +2,7 @@
 // Before   Norm(x) * scale + shift, or * (1 + scale), with computed scale and shift
 // After    Norm with the program in0 * scale + shift and the two as operands
 // norm_epilogue
-// Before   pointwise nodes after a Norm
+// Before   pointwise nodes after a Norm, QuantizeLinear among them
 // After    Norm with their program
 // Unless   the Norm's result has another reader or is a graph output
 //          a node is not pointwise, or another operand enlarges the result or may do so
@@ -41,8 +41,10 @@ Outcome modulated_norm(const Graph& g, NodeId id) {
 
 Outcome norm_epilogue(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
-  if (!n.is("Norm", smelt_domain)) return NotHere{};
-  Epilogue e = absorb(g, base_of(g, id));
+  if (!n.is("Norm", smelt_domain) || !is_real(g.value(n.out()).type)) return NotHere{};
+  EpilogueLimits limits;
+  limits.bytes = true;
+  Epilogue e = absorb(g, base_of(g, id), limits);
   if (!e.nodes.empty()) return take(g, id, e);
   if (n.program || e.refusal().reason == Reason::wrong_reader) return NotHere{};
   return e.refusal();

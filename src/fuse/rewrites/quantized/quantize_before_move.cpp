@@ -1,10 +1,11 @@
-// Before   QuantizeLinear(op(x)) or QuantizeLinear(DequantizeLinear(op(x))) with one scale; op puts all elements of x elsewhere
-//          (a view, Transpose, DepthToSpace, SpaceToDepth)
-// After    op(QuantizeLinear(x)), op(QuantizeLinear(DequantizeLinear(x))): bytes are moved, and whatever makes x can quantise it
-// Unless   what op or DequantizeLinear gives has another reader, or is a graph output
+// Before   QuantizeLinear(op(x)), QuantizeLinear(f(op(x))) with one scale; op puts all elements of x elsewhere (a view, Transpose,
+//          DepthToSpace, SpaceToDepth), f is up to seven pointwise nodes of one tensor and of numbers: DequantizeLinear, Gelu
+// After    op(QuantizeLinear(x)), op(QuantizeLinear(f(x))): bytes are moved, and whatever makes x can compute and quantise it
+// Unless   what op or f gives has another reader, or is a graph output
 //          x is given from outside
 #include <algorithm>
 
+#include "fuse/match/extents.h"
 #include "fuse/match/pointwise.h"
 #include "fuse/rewrites/quantized/quantized.h"
 #include "fuse/rewrites/rewrites.h"
@@ -17,22 +18,54 @@ bool moves_all(const Node& n) {
   return n.domain == onnx_domain && std::ranges::find(ops, n.op) != std::end(ops);
 }
 
+/// The only input that is no number, of QuantizeLinear and DequantizeLinear the first; nothing where there are several, or none.
+std::optional<size_t> computed_input(const Graph& g, const Node& n) {
+  if (n.is("QuantizeLinear") || n.is("DequantizeLinear")) return 0;
+  std::optional<size_t> found;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (n.in(i) == ValueId::none || immediate(g.value(n.in(i)))) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+/// The input of a pointwise node that is a tensor, where all others are numbers.
+std::optional<size_t> of_one_tensor(const Graph& g, NodeId n) {
+  if (not_pointwise(g, n) || g.node(n).outputs.size() != 1) return std::nullopt;
+  return computed_input(g, g.node(n));
+}
+
+/// A number of more axes than x would give the result as many.
+std::optional<Refusal> raises(const Graph& g, NodeId n, ValueId x) {
+  for (const ValueId v : g.node(n).inputs)
+    if (v != ValueId::none && g.value(v).is_constant() && static_cast<int>(g.value(v).constant.shape().size()) > rank(g, x))
+      return refuse(Reason::wrong_rank, n, "{} has more axes than {}", g.value(v).name, g.value(x).name);
+  return std::nullopt;
+}
+
 }  // namespace
 
 Outcome quantize_before_move(const Graph& g, NodeId q) {
   const Node& node = g.node(q);
   if (!node.is("QuantizeLinear")) return NotHere{};
-  NodeId dequantize = NodeId::none;
-  const bool again = made_by(g, node.in(0), "DequantizeLinear", &dequantize);
-  const NodeId op = g.producer(again ? dequantize : q, 0);
+  if (auto no = not_pointwise(g, q)) return no->at(describe(g, q));  // a scale for each channel
+  constexpr size_t most = 8;
+  std::vector<NodeId> chain{q};
+  NodeId op = g.producer(q, 0);
+  while (op != NodeId::none && !moves_all(g.node(op)) && chain.size() < most) {
+    if (auto no = not_pointwise(g, op); no && g.node(op).is("DequantizeLinear")) return no->at(describe(g, op));
+    const auto from = of_one_tensor(g, op);
+    if (!from) return NotHere{};
+    chain.insert(chain.begin(), op);
+    op = g.producer(op, *from);
+  }
   if (op == NodeId::none || !moves_all(g.node(op))) return NotHere{};
   const ValueId x = g.node(op).in(0);
   if (g.value(x).producer == NodeId::none) return NotHere{};  // given, or constant
-  std::vector<NodeId> chain{q};
-  if (again) chain.insert(chain.begin(), dequantize);
   for (const NodeId n : chain) {
-    if (auto no = not_pointwise(g, n)) return no->at(describe(g, n));  // a scale for each channel
-    const auto only = reader_of(g, g.node(n).in(0));
+    if (const auto no = raises(g, n, x)) return *no;
+    const auto only = reader_of(g, g.node(n).in(*of_one_tensor(g, n)));
     if (!only) return only.refusal();
   }
   std::vector<NodeId> nodes{op};
@@ -46,7 +79,7 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
                  graph.remove_node(op);
                  ValueId v = x;
                  for (Node& n : copies) {
-                   n.inputs[0] = v;
+                   n.inputs[*computed_input(graph, n)] = v;
                    v = graph.add_value(n.name + "_before_" + move.name, graph.value(n.out()).type, graph.value(x).shape);
                    n.outputs = {v};
                    n.order = move.order;

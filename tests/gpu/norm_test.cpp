@@ -50,6 +50,29 @@ TEST(GpuNorm, every_width_and_type) {
           expect({.kind = kind, .type = type, .parameters = type, .shape = {rows, width}, .beta = *kind == 'l'});
 }
 
+/// What a QuantizeLinear behind makes of rows: a sum in another order may be on the other side of a half, so that bytes are off by one.
+TEST(GpuNorm, rows_end_in_bytes) {
+  for (const DType type : {DType::f32, DType::f16})
+    for (const char* y : {"u8", "i8"})
+      for (const int64_t width : {7, 64, 768, 4099}) {
+        const bool is_signed = *y == 'i';
+        Trial t = trial({.kind = "layer",
+                         .type = type,
+                         .parameters = type,
+                         .shape = {37, width},
+                         .sum = width == 768,
+                         .beta = true,
+                         .program = std::string("(in0:f32) { %1 = const(0.03):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; ") +
+                                    (is_signed ? "%4 = const(-5):f32; %5 = add(%3, %4):f32; %6 = const(-128):f32; "
+                                                 "%7 = const(127):f32; "
+                                               : "%4 = const(117):f32; %5 = add(%3, %4):f32; %6 = const(0):f32; "
+                                                 "%7 = const(255):f32; ") +
+                                    "%8 = clip(%5, %6, %7):f32; %9 = cast(%8):" + y + "; return %9 }"},
+                        5);
+        EXPECT_FALSE(check_on_gpu(t, 1.0 / 100).empty()) << width;
+      }
+}
+
 /// Normalisations in a row, each of the result before it: where they begin early they read their constants alone before that is written.
 TEST(GpuNorm, that_begin_early_read_what_the_one_before_wrote) {
   constexpr int norms = 12;

@@ -20,6 +20,12 @@ namespace smelt::ops {
 namespace matmul {
 namespace {
 
+/// Whether b is kept as bytes.
+bool keeps_bytes(const Product& q) {
+  const bool few_rows = q.problem.m <= igemm::fewest_rows_to_widen;
+  return q.bound.inputs[q.b].type == DType::i8 && q.quantization().is_symmetric() && !(few_rows && igemm::has_wide_tiles());
+}
+
 class Int8Indirect final : public Kernel {
  public:
   Int8Indirect(const Product& q, int threads)
@@ -39,7 +45,7 @@ class Int8Indirect final : public Kernel {
     if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.quantization().scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
     const bool symmetric = q.quantization().is_symmetric();
-    schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
+    schedule_.narrow = keeps_bytes(q);
     const auto make = [&] { return pack(q); };
     Key form("pairs");
     form.flag("-narrow", schedule_.narrow).field(q.b_row).field(q.b_column);
@@ -109,12 +115,12 @@ class Int8Indirect final : public Kernel {
 void offer_int8_indirect(const Product& q, int threads, Offer& offer) {
   if (const auto why = rejects_int8(q, true)) return offer.refuse("avx2", *why);
   const Problem& p = q.problem;
-  // One Zen 3 core at 3.2 GHz, measured; B is 2 bytes an element, from memory where few rows reuse it.
+  // One Zen 3 core at 3.2 GHz, measured; B is 1 or 2 bytes an element, from memory where few rows reuse it.
   constexpr double flops_per_us = 150e3, bytes_per_us = 12e3, widened_per_us = 1e4;
   const double widened = static_cast<double>(p.batch() * p.m) * static_cast<double>(p.k) / widened_per_us,
                tiles = static_cast<double>(p.batch()) * igemm::tiles_us(p.m, p.n);
   const double compute = p.flops() * igemm::padding(p.n) / flops_per_us + widened + tiles,
-               memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
+               memory = (keeps_bytes(q) ? 1.0 : 2.0) * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / threads,
                               [q, threads] { return std::make_unique<Int8Indirect>(q, threads); }});
 }

@@ -22,6 +22,7 @@ struct Panels {
   std::vector<int32_t> lengths = {9, 1, 40};
   int64_t k = 50, columns;
   std::vector<float> a, b, bias, residual, zeros;
+  std::vector<int8_t> bytes;  // b's integers, where they are read as such
 
   Panels(bool is_integer, int64_t n) : columns(n) {
     const auto values = [&](int64_t count, uint32_t seed) {
@@ -34,6 +35,14 @@ struct Panels {
     a = values(most_rows * k, 1), b = values(packed_floats(k, columns), 2), bias = values(columns + tile_columns, 3),
     residual = values(most_rows * columns, 4);
     zeros.assign(1, 0.0f);
+  }
+
+  /// Makes b's integers bytes, in b and beside it.
+  void narrow() {
+    std::vector<int16_t> wide(2 * b.size());
+    std::memcpy(wide.data(), b.data(), b.size() * 4);
+    for (int16_t& v : wide) bytes.push_back(static_cast<int8_t>(v = static_cast<int8_t>(v)));
+    std::memcpy(b.data(), wide.data(), b.size() * 4);
   }
 
   int64_t stride() const { return 2 * tile_columns; }
@@ -53,6 +62,7 @@ struct Panels {
       common.lengths = lengths.data(), common.parts = 3, common.zeros = zeros.data();
       common.columns = static_cast<int32_t>(std::min(count * tile_columns, columns - column));
       common.b = b.data() + column * k, common.bias = bias.data() + column;
+      if (&tiles.one == &avx2::byte_pair_table()) common.b = reinterpret_cast<const float*>(bytes.data() + 2 * column * k);
       if (count == 2) common.beside = common.b + tile_columns * k;
       common.resume = resume, common.sums_stride = stride(), common.end = end;
       for_tiles(tiles, common, columns - column > 8, rows, [&](int64_t i, int in_tile, TileRows& at, Tile& own) {
@@ -90,6 +100,19 @@ TEST(Tiles, wide_ones_give_the_bits_of_small_ones) {
           EXPECT_TRUE(same(floats.run(float_tiles(), rows, end, true, resume), floats.run(one, rows, end, true, resume)));
       }
     }
+  }
+}
+
+TEST(Tiles, of_bytes_give_the_sums_of_words) {
+  if (simd::best() != simd::Isa::avx2) GTEST_SKIP() << "no AVX2";
+  const Tiles words{avx2::pair_table(), nullptr};
+  for (int64_t columns : {1, 8, 9, 16, 17, 24, 32}) {
+    Panels p(true, columns);
+    p.narrow();
+    for (int64_t rows = 1; rows <= 13; ++rows)
+      for (bool resume : {false, true})
+        EXPECT_TRUE(same(p.run(byte_pair_tiles(), rows, {}, false, resume), p.run(words, rows, {}, false, resume)))
+            << rows << " x " << columns;
   }
 }
 

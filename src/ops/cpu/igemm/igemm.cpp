@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "expr/simd/isa.h"
+#include "ops/cpu/igemm/integer.h"
 #include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
 
@@ -40,9 +41,11 @@ int64_t sums_bytes(const Schedule& s) {
 /// Elements of block i of K.
 int64_t block_length(const Schedule& s, size_t i) { return (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]; }
 
+bool widens_panels(const Schedule& s) { return s.narrow && s.m > fewest_rows_to_widen; }
+
 /// A tile's panels of B of one block of K, widened.
 int64_t panel_bytes(const Schedule& s) {
-  if (!s.narrow) return 0;
+  if (!widens_panels(s)) return 0;
   int64_t longest = 0;
   for (size_t i = 0; i < s.block_k.size(); ++i) longest = std::max(longest, block_length(s, i));
   return round_up(pair_tiles().most_panels() * longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
@@ -71,14 +74,17 @@ const float* panel_of(const Schedule& s, const Run& r, size_t block, int64_t gro
                       const Scratch& scratch) {
   const int64_t width = panel_width(s.n, column), k = block_length(s, block);
   if (!s.narrow) return r.b + group * packed_floats(s.k, s.n) + column * s.k + s.block_k[block] * width;
+  const int8_t* from = reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width);
+  if (!widens_panels(s)) return reinterpret_cast<const float*>(from);
   int16_t* to = scratch.panel + 2 * slot * k * tile_columns;
-  avx2::widen_pairs(to, reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width), 2 * k * width);
+  avx2::widen_pairs(to, from, 2 * k * width);
   return reinterpret_cast<const float*>(to);
 }
 
 /// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
 void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
-  const Tiles tiles = r.integer ? pair_tiles() : s.quads ? quad_tiles() : float_tiles();
+  const Tiles integer = s.narrow && !widens_panels(s) ? byte_pair_tiles() : pair_tiles();
+  const Tiles tiles = r.integer ? integer : s.quads ? quad_tiles() : float_tiles();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t first_column = t.group * s.n;  // of the group
   const float* zeros = r.rows->zeros();

@@ -68,7 +68,7 @@ struct Schedule {
   int threads = 1;
   bool keeps_sums = false;  // sums go through scratch memory: several blocks of K, or `finish`
   int64_t row_bytes = 0;    // Rows::copy_bytes of a task's rows
-  bool narrow = false;      // integers: B is packed as 8 bits, and widened a panel at a time
+  bool narrow = false;      // integers: B is packed as 8 bits, widened a panel at a time, or by tiles where few rows share it
 };
 /// `finishes`: results go to Run::finish. The parts are those of one group.
 Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads, int64_t groups = 1);

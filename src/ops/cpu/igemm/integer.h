@@ -23,7 +23,8 @@ template <class T, class F> void pack_pairs(T* to, int64_t k, int64_t n, F&& val
   std::fill_n(to, 2 * packed_floats(0, n), T{});
 }
 
-/// Widening a panel costs a multiplication or two for each of its elements: it pays with more rows than this.
+/// Widening a panel costs a multiplication or two for each of its elements: it pays with more rows than this. Tiles of fewer widen what
+/// they read, where there are none of AVX-512: the matrix has half the bytes.
 inline constexpr int64_t fewest_rows_to_widen = 2 * tile_rows;
 
 /// The elements of packed pairs that pack(to) writes, `count` of 32 bits, as a tensor of 8 or 16 bits.

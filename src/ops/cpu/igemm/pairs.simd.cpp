@@ -15,10 +15,32 @@ using ops::igemm::Tile;
 using ops::igemm::tile_rows;
 using ops::igemm::TileTable;
 
-template <int rows, int vectors> void run(const Tile& t) {
+/// 8 columns of a pair, of 16 bits.
+struct Words {
+  const int16_t* at;
+  explicit Words(const Tile& t) : at(reinterpret_cast<const int16_t*>(t.b)) {}
+  template <int vectors> __attribute__((always_inline)) void next(__m256i* column) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j, at += 16) column[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  }
+};
+
+/// The same of 8 bits. Few rows share them, so that they come from memory.
+struct Bytes {
+  const int8_t* at;
+  explicit Bytes(const Tile& t) : at(reinterpret_cast<const int8_t*>(t.b)) {}
+  template <int vectors> __attribute__((always_inline)) void next(__m256i* column) {
+    _mm_prefetch(at + 16 * vectors * ops::igemm::prefetched_ahead, _MM_HINT_T0);
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j, at += 16)
+      column[j] = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  }
+};
+
+template <class Panel, int rows, int vectors> void run(const Tile& t) {
   Sums<I32Lanes, rows, vectors> s;
   s.start(t);
-  const float* b = t.b;
+  Panel b(t);
   const float* const* a = t.rows;
   for (int part = 0; part < t.parts; ++part, a += tile_rows) {
     const float* row[rows];
@@ -28,9 +50,7 @@ template <int rows, int vectors> void run(const Tile& t) {
 #pragma GCC unroll 2
     for (int64_t k = 0; k < length; ++k) {
       __m256i column[vectors];
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) column[j] = I32Lanes::load(b + 8 * j);
-      b += 8 * vectors;
+      b.template next<vectors>(column);
 #pragma GCC unroll 6
       for (int r = 0; r < rows; ++r) {
         int32_t pair;
@@ -44,6 +64,13 @@ template <int rows, int vectors> void run(const Tile& t) {
   s.leave(t);
 }
 
+template <class Panel> constexpr TileTable table = {{{run<Panel, 1, 1>, run<Panel, 1, 2>},
+                                                     {run<Panel, 2, 1>, run<Panel, 2, 2>},
+                                                     {run<Panel, 3, 1>, run<Panel, 3, 2>},
+                                                     {run<Panel, 4, 1>, run<Panel, 4, 2>},
+                                                     {run<Panel, 5, 1>, run<Panel, 5, 2>},
+                                                     {run<Panel, 6, 1>, run<Panel, 6, 2>}}};
+
 }  // namespace
 
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n) {
@@ -53,15 +80,8 @@ void widen_pairs(int16_t* to, const int8_t* from, int64_t n) {
   }
 }
 
-const TileTable& pair_table() {
-  static constexpr TileTable table = {{{run<1, 1>, run<1, 2>},
-                                       {run<2, 1>, run<2, 2>},
-                                       {run<3, 1>, run<3, 2>},
-                                       {run<4, 1>, run<4, 2>},
-                                       {run<5, 1>, run<5, 2>},
-                                       {run<6, 1>, run<6, 2>}}};
-  return table;
-}
+const TileTable& pair_table() { return table<Words>; }
+const TileTable& byte_pair_table() { return table<Bytes>; }
 
 }  // namespace smelt::avx2
 #endif

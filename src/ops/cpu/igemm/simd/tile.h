@@ -82,6 +82,8 @@ const ops::igemm::TileTable& quad_table();
 /// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
 /// `sums`.
 const ops::igemm::TileTable& pair_table();
+/// The same where B's integers have 8 bits.
+const ops::igemm::TileTable& byte_pair_table();
 /// to[i] = from[i]; n is a multiple of 16.
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n);
 }  // namespace smelt::avx2

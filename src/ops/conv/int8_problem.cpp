@@ -27,7 +27,7 @@ Positions positions(const Node& n) {
 }
 
 /// All of the problem but its window and its quantization.
-Request request_of(const BoundNode& b, std::shared_ptr<Node> node, const Arguments& at, int threads) {
+Request request_of(const BoundNode& b, const std::shared_ptr<Node>& node, const Arguments& at, int threads) {
   Request r;
   r.node = b;
   r.node.node = node.get();
@@ -111,9 +111,8 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
     node->program = round_and_saturate(b.outputs[0].type, left_out(7) ? 0 : quantized_integers(constant(7))[0]);
   }
   if (!node->program) node->program = expr::conversion(DType::f32, b.outputs[0].type);
-  Request r =
-      request_of(b, std::move(node), {.segments = segments, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands},
-                 threads);  // the bias is in the sums
+  Request r = request_of(b, node, {.segments = segments, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands},
+                         threads);  // the bias is in the sums
   Problem& p = r.problem;
   if (n.get_int("blocked", 0) != 0) {
     p.blocked = true;

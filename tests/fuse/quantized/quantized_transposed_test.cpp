@@ -141,6 +141,16 @@ TEST(QuantizeBeforeMove, stays_where_something_else_reads_the_numbers) {
   EXPECT_EQ(verdict(c, quantize_before_move, "q"), "graph_output by move");
 }
 
+TEST(QuantizeBeforeMove, asks_for_no_rank_and_refuses_only_behind_a_move) {
+  MovedLast b;
+  b.g.set_shape(b.g.node(b["relu"]).out(), std::nullopt);
+  EXPECT_EQ(verdict(b, quantize_before_move, "q"), "matched") << "a scale's axes are not the result's";
+  const ValueId scales = b.weights("scales", {8}), zeros = b.g.add_constant("zeros", Tensor::zeros(DType::u8, {8}));
+  b.output(b.node("each", "QuantizeLinear", {b.g.node(b["relu"]).out(), scales, zeros}, {2, 8, 3, 5}, DType::u8,
+                  {{"axis", int64_t{1}}}));
+  EXPECT_EQ(verdict(b, quantize_before_move, "each"), "not here") << "a scale for each channel, and nothing is moved before";
+}
+
 TEST(QuantizeBeforeMove, stays_behind_what_is_given) {
   MovedLast b;
   b.g.set_input(b["move"], 0, b.input("given", {2, 8, 3, 5}));

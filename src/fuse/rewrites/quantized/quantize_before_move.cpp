@@ -18,9 +18,11 @@ bool moves_all(const Node& n) {
   return n.domain == onnx_domain && std::ranges::find(ops, n.op) != std::end(ops);
 }
 
+bool quantizes(const Node& n) { return n.is("QuantizeLinear") || n.is("DequantizeLinear"); }
+
 /// The only input that is no number, of QuantizeLinear and DequantizeLinear the first; nothing where there are several, or none.
 std::optional<size_t> computed_input(const Graph& g, const Node& n) {
-  if (n.is("QuantizeLinear") || n.is("DequantizeLinear")) return 0;
+  if (quantizes(n)) return 0;
   std::optional<size_t> found;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     if (n.in(i) == ValueId::none || immediate(g.value(n.in(i)))) continue;
@@ -30,14 +32,16 @@ std::optional<size_t> computed_input(const Graph& g, const Node& n) {
   return found;
 }
 
-/// The input of a pointwise node that is a tensor, where all others are numbers.
+/// The input of QuantizeLinear, DequantizeLinear or a pointwise node that is a tensor, where all others are numbers.
 std::optional<size_t> of_one_tensor(const Graph& g, NodeId n) {
+  if (quantizes(g.node(n))) return 0;
   if (not_pointwise(g, n) || g.node(n).outputs.size() != 1) return std::nullopt;
   return computed_input(g, g.node(n));
 }
 
-/// A number of more axes than x would give the result as many.
+/// A number of more axes than x would give the result as many; a scale does not.
 std::optional<Refusal> raises(const Graph& g, NodeId n, ValueId x) {
+  if (quantizes(g.node(n))) return std::nullopt;
   for (const ValueId v : g.node(n).inputs)
     if (v != ValueId::none && g.value(v).is_constant() && static_cast<int>(g.value(v).constant.shape().size()) > rank(g, x))
       return refuse(Reason::wrong_rank, n, "{} has more axes than {}", g.value(v).name, g.value(x).name);
@@ -49,12 +53,10 @@ std::optional<Refusal> raises(const Graph& g, NodeId n, ValueId x) {
 Outcome quantize_before_move(const Graph& g, NodeId q) {
   const Node& node = g.node(q);
   if (!node.is("QuantizeLinear")) return NotHere{};
-  if (auto no = not_pointwise(g, q)) return no->at(describe(g, q));  // a scale for each channel
   constexpr size_t most = 8;
   std::vector<NodeId> chain{q};
   NodeId op = g.producer(q, 0);
   while (op != NodeId::none && !moves_all(g.node(op)) && chain.size() < most) {
-    if (auto no = not_pointwise(g, op); no && g.node(op).is("DequantizeLinear")) return no->at(describe(g, op));
     const auto from = of_one_tensor(g, op);
     if (!from) return NotHere{};
     chain.insert(chain.begin(), op);
@@ -64,6 +66,7 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
   const ValueId x = g.node(op).in(0);
   if (g.value(x).producer == NodeId::none) return NotHere{};  // given, or constant
   for (const NodeId n : chain) {
+    if (auto no = not_pointwise(g, n)) return no->at(describe(g, n));  // a scale for each channel
     if (const auto no = raises(g, n, x)) return *no;
     const auto only = reader_of(g, g.node(n).in(*of_one_tensor(g, n)));
     if (!only) return only.refusal();

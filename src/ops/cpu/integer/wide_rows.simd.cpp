@@ -1,6 +1,8 @@
 // Rows of sums to bytes and of bytes to floats with AVX-512: 64 at a time, with the results of the narrower loops.
 #ifdef __AVX2__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC 12's own header, where it makes a register of nothing
+#ifndef __clang__  // GCC 12 warns of its own header, where that makes a register of nothing
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include <algorithm>

@@ -17,6 +17,19 @@ struct QuantizedCase {
   bool per_channel = false, bias = true;
 };
 
+/// Of few channels a group.
+inline std::vector<QuantizedCase> grouped_cases() {
+  return {
+      {{1, 7, 45, 12}, {14, 1, 1, 1}, {0, 0, 0, 0}, {1, 1}, {1, 1}, 7},    // two results a channel
+      {{1, 184, 9, 8}, {8, 46, 1, 1}, {0, 0, 0, 0}, {1, 1}, {1, 1}, 4},    // many channels to few
+      {{2, 16, 21, 19}, {32, 1, 3, 1}, {1, 0, 1, 0}, {2, 2}, {1, 1}, 16},  // windows of a column
+      {{1, 8, 13, 17}, {8, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 8},     // depthwise
+      {{1, 29, 11, 9}, {29, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 29},   // odd ones
+      {{1, 12, 10, 9}, {24, 3, 3, 3}, {2, 1, 0, 2}, {1, 2}, {2, 1}, 4},    // dilated, pads that differ
+      {{1, 5, 9, 8}, {11, 5, 3, 3}, {1, 1, 1, 1}},                         // one group of few channels
+  };
+}
+
 inline Trial quantized_trial(const QuantizedCase& c, Layout from = Layout::nhwc) {
   Trial t;
   const int64_t m = c.w[0];

@@ -5,7 +5,7 @@
 //          x is given from outside
 #include <algorithm>
 
-#include "fuse/match/extents.h"
+#include "fuse/match/compose.h"
 #include "fuse/match/pointwise.h"
 #include "fuse/rewrites/quantized/quantized.h"
 #include "fuse/rewrites/rewrites.h"
@@ -20,23 +20,12 @@ bool moves_all(const Node& n) {
 
 bool quantizes(const Node& n) { return n.is("QuantizeLinear") || n.is("DequantizeLinear"); }
 
-/// The only input that is no number, of QuantizeLinear and DequantizeLinear the first; nothing where there are several, or none.
-std::optional<size_t> computed_input(const Graph& g, const Node& n) {
-  if (quantizes(n)) return 0;
-  std::optional<size_t> found;
-  for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (n.in(i) == ValueId::none || immediate(g.value(n.in(i)))) continue;
-    if (found) return std::nullopt;
-    found = i;
-  }
-  return found;
-}
-
-/// The input of QuantizeLinear, DequantizeLinear or a pointwise node that is a tensor, where all others are numbers.
-std::optional<size_t> of_one_tensor(const Graph& g, NodeId n) {
-  if (quantizes(g.node(n))) return 0;
-  if (not_pointwise(g, n) || g.node(n).outputs.size() != 1) return std::nullopt;
-  return computed_input(g, g.node(n));
+/// What a pointwise node reads, where that is one tensor beside numbers; none where it is not.
+ValueId tensor_of(const Graph& g, NodeId n) {
+  if (quantizes(g.node(n))) return g.node(n).in(0);
+  if (not_pointwise(g, n) || g.node(n).outputs.size() != 1) return ValueId::none;
+  const std::vector<ValueId> operands = operands_of(g, n);
+  return operands.size() == 1 ? operands[0] : ValueId::none;
 }
 
 /// A number of more axes than x would give the result as many; a scale does not.
@@ -55,12 +44,14 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
   if (!node.is("QuantizeLinear")) return NotHere{};
   constexpr size_t most = 8;
   std::vector<NodeId> chain{q};
-  NodeId op = g.producer(q, 0);
+  std::vector<ValueId> reads{node.in(0)};  // of the chain's nodes
+  NodeId op = g.value(reads[0]).producer;
   while (op != NodeId::none && !moves_all(g.node(op)) && chain.size() < most) {
-    const auto from = of_one_tensor(g, op);
-    if (!from) return NotHere{};
+    const ValueId from = tensor_of(g, op);
+    if (from == ValueId::none) return NotHere{};
     chain.insert(chain.begin(), op);
-    op = g.producer(op, *from);
+    reads.insert(reads.begin(), from);
+    op = g.value(from).producer;
   }
   if (op == NodeId::none || !moves_all(g.node(op))) return NotHere{};
   const ValueId x = g.node(op).in(0);
@@ -68,12 +59,12 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
   for (const NodeId n : chain) {
     if (auto no = not_pointwise(g, n)) return no->at(describe(g, n));  // a scale for each channel
     if (const auto no = raises(g, n, x)) return *no;
-    const auto only = reader_of(g, g.node(n).in(*of_one_tensor(g, n)));
-    if (!only) return only.refusal();
   }
+  for (const ValueId v : reads)
+    if (const auto only = reader_of(g, v); !only) return only.refusal();
   std::vector<NodeId> nodes{op};
   nodes.insert(nodes.end(), chain.begin(), chain.end());
-  return Match{nodes, [op, chain, x](Graph& graph) {
+  return Match{nodes, [op, chain, reads, x](Graph& graph) {
                  const Node move = graph.node(op);
                  const ValueId y = graph.node(chain.back()).out();
                  std::vector<Node> copies;
@@ -81,8 +72,9 @@ Outcome quantize_before_move(const Graph& g, NodeId q) {
                  for (auto n = chain.rbegin(); n != chain.rend(); ++n) graph.remove_node(*n);
                  graph.remove_node(op);
                  ValueId v = x;
-                 for (Node& n : copies) {
-                   n.inputs[*computed_input(graph, n)] = v;
+                 for (size_t i = 0; i < copies.size(); ++i) {
+                   Node& n = copies[i];
+                   std::ranges::replace(n.inputs, reads[i], v);
                    v = graph.add_value(n.name + "_before_" + move.name, graph.value(n.out()).type, graph.value(x).shape);
                    n.outputs = {v};
                    n.order = move.order;

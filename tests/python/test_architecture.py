@@ -75,3 +75,41 @@ def test_no_type_hides_one_that_all_namespaces_see():
     assert hiding(architecture.read_tree()) - known == set(), "give it another name"
     tree = {"base/half.h": "namespace smelt {\nstruct Half {\n};\n", "ops/core/facts.h": "namespace smelt::ops {\nenum class Half : uint8_t {\n"}
     assert hiding(tree) == {("Half", "smelt::ops")}
+
+
+def defined_twice(tree):
+    """{(namespace, name): files} of the types with a body in more than one file. Two of one name are undefined behaviour where both are
+    linked, in different sources too: a std::vector of the one was copied by the functions of the other."""
+    quiet = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.S)
+    token = re.compile(r"\bnamespace (?P<space>[\w:]*) ?\{|\b(?:struct|class|union|enum) (?P<type>\w+)(?: final)?(?: ?:[^:;{}()][^;{}]*)? ?\{|"
+                       r"(?P<open>\{)|(?P<close>\})")
+    types = {}
+    for path, text in tree.items():
+        spaces = [""]  # of each open brace the namespace that it begins, None where it is another or has no name
+        for found in token.finditer(quiet.sub('""', text).replace("enum class", "enum")):
+            if found["close"]:
+                spaces.pop()
+                continue
+            within = spaces[-1]
+            if found["type"] and within is not None:
+                types.setdefault((within, found["type"]), set()).add(path)
+            spaces.append(f"{within}::{found['space']}".strip(":") if found["space"] and within is not None else None)
+        assert spaces == [""], path
+    return {name: files for name, files in types.items() if len(files) > 1}
+
+
+def test_every_type_has_one_definition():
+    tree = architecture.read_tree()
+    kernels = [path for path in tree if path.startswith("kernels/")]  # each is a program of its own
+    for path in kernels:
+        del tree[path]
+    assert defined_twice(tree) == {}, "give one of them another name, or an unnamed namespace"
+
+
+def test_a_second_definition_is_found_in_sources_and_headers():
+    body = "struct Operand {\n};\n"
+    tree = {"a.h": f"namespace smelt::ops {{\n{body}}}  // namespace smelt::ops\n",
+            "b.cpp": f"namespace smelt {{\nnamespace ops {{\n{body}}}  // namespace ops\n}}  // namespace smelt\n",
+            "c.cpp": f"namespace smelt::ops {{\nnamespace {{\n{body}}}  // namespace\n}}  // namespace smelt::ops\n",
+            "d.h": f"namespace smelt::expr {{\nstruct Operand;\n{body}}}  // namespace smelt::expr\n"}
+    assert defined_twice(tree) == {("smelt::ops", "Operand"): {"a.h", "b.cpp"}}

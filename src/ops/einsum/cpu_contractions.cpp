@@ -13,7 +13,7 @@ namespace {
 
 /// An operand or what a step made, and who makes it.
 struct Value {
-  Operand operand;
+  LoopOperand operand;
   size_t made_by;
 };
 
@@ -47,7 +47,7 @@ ContractionStep step_of(const Loops& l, const std::vector<Value>& values, size_t
   loops.insert(loops.end(), c.summed.begin(), c.summed.end());
   for (const size_t loop : loops) s.loops.extents.push_back(l.extents[loop]);
   for (const size_t i : a == b ? std::vector{a} : std::vector{a, b}) {
-    Operand o;
+    LoopOperand o;
     for (const size_t loop : loops) o.steps.push_back(values[i].operand.steps[loop]);
     s.loops.operands.push_back(std::move(o));
     s.reads.push_back(values[i].made_by);
@@ -211,7 +211,7 @@ class ChainKernel final : public Kernel {
 
 std::vector<ContractionStep> contraction_steps(const Loops& l) {
   std::vector<Value> values;
-  for (const Operand& o : l.operands) values.push_back({o, values.size()});
+  for (const LoopOperand& o : l.operands) values.push_back({o, values.size()});
   std::vector<ContractionStep> steps;
   const auto make = [&](size_t a, size_t b, const Chosen& c) {
     steps.push_back(step_of(l, values, a, b, c));

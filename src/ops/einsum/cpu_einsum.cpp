@@ -23,7 +23,7 @@ Loops loops_of(const Contraction& c) {
   l.outer = c.outer.size();
   l.extents.insert(l.extents.end(), c.summed.begin(), c.summed.end());
   for (size_t k = 0; k < c.outer_strides.size(); ++k) {
-    Operand o{c.outer_strides[k]};
+    LoopOperand o{c.outer_strides[k]};
     o.steps.insert(o.steps.end(), c.summed_strides[k].begin(), c.summed_strides[k].end());
     for (size_t a = 0; a < o.steps.size(); ++a)
       if (l.extents[a] == 1) o.steps[a] = 0;
@@ -43,7 +43,7 @@ struct Product {
 };
 
 /// A copy of an operand in the order of `loops`; none where it lies so already.
-std::optional<StridedCopy> copy_of(const Loops& l, const Operand& o, const std::vector<size_t>& loops, int64_t bytes,
+std::optional<StridedCopy> copy_of(const Loops& l, const LoopOperand& o, const std::vector<size_t>& loops, int64_t bytes,
                                    int threads) {
   Shape extents, from;
   for (size_t a : loops) extents.push_back(l.extents[a]), from.push_back(o.steps[a]);

@@ -9,7 +9,7 @@
 namespace smelt::ops {
 
 /// One operand: elements along each loop of the contraction, 0 where it repeats.
-struct Operand {
+struct LoopOperand {
   Shape steps;
   bool has(size_t loop) const { return steps[loop] != 0; }
 };
@@ -18,7 +18,7 @@ struct Operand {
 struct Loops {
   Shape extents;
   size_t outer = 0;
-  std::vector<Operand> operands;
+  std::vector<LoopOperand> operands;
 };
 
 /// A contraction of one or two operands. What it reads: the whole's operands by their index, behind them the results of earlier steps.

@@ -110,13 +110,24 @@ struct Fused {
   double estimate_us;  // infinite: no kernel takes it
 };
 
+/// The ways of a comparison; of the second kind where some parts were not timed, because the others took as long as the fused one.
+const std::string all_timed[] = {"fused", "apart"}, some_timed[] = {"fused", "apart at least"};
+
+/// What an earlier comparison says, by `times_by` its ways; nothing where none does.
+std::optional<FusedTimes> known_by(const std::function<std::vector<tune::Timing>(std::span<const std::string>)>& times_by,
+                                   double copies) {
+  for (const bool at_least : {false, true})
+    if (const std::vector<tune::Timing> raced = times_by(at_least ? some_timed : all_timed); !raced.empty())
+      return FusedTimes{.fused_us = raced[0].min, .apart_us = raced[1].min + copies, .measured = true, .at_least = at_least};
+  return std::nullopt;
+}
+
 /// What timings with another number of threads say of a way apart: nothing where they do not tell. `problems`: of the parts.
 std::optional<FusedTimes> known_elsewhere(const Fused& fused, std::span<const PartProblem> problems, double copies,
                                           const std::string& race, tune::Tuner& tuner) {
   if (!tuner.knows_other_threads()) return std::nullopt;
-  static const std::string ways[] = {"fused", "apart"};
-  if (const std::vector<tune::Timing> raced = tuner.race_elsewhere(race, ways); !raced.empty())
-    return FusedTimes{.fused_us = raced[0].min, .apart_us = raced[1].min + copies, .measured = true};
+  if (const auto raced = known_by([&](std::span<const std::string> ways) { return tuner.race_elsewhere(race, ways); }, copies))
+    return raced;
   const auto one = tuner.expected(fused.offer);
   if (!one) return std::nullopt;
   tune::Bounds parts{copies, copies, copies};
@@ -154,8 +165,11 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
   const double most = level < 3 ? std::min(way.hopeful, most_hopeful(level)) : never;
   // What runs anyhow is measured anyhow; its estimate may be the one that is off.
   may_measure = may_measure && fused.estimate_us < never;
+  const std::string race = std::string(way.race) + fused.offer.problem;
   if (may_measure) {
-    if (const auto known = known_elsewhere(fused, problems, copies, std::string(way.race) + fused.offer.problem, tuner)) {
+    auto known = known_by([&](std::span<const std::string> ways) { return tuner.known_race(race, ways); }, copies);
+    if (!known) known = known_elsewhere(fused, problems, copies, race, tuner);
+    if (known) {
       report(known->fused_us, known->apart_us, true, known->at_least);
       return known->apart_us < clearly_less * known->fused_us;
     }
@@ -170,13 +184,19 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
   size_t timed = 0;
   for (; timed < problems.size() && apart < fused_us; ++timed)
     apart += tuner.time_us(problems[timed].node, problems[timed].offer);
+  const auto in_parts = [&](std::span<const std::string> names, size_t count) {
+    std::vector<tune::Tuner::Way> ways = {{names[0], {{&fused.node, &fused.offer}}}, {names[1], {}}};
+    for (const PartProblem& p : std::span(problems).first(count)) ways[1].parts.push_back({&p.node, &p.offer});
+    return ways;
+  };
   if (apart >= fused_us) {
-    report(fused_us, apart, true, timed < problems.size());
+    const bool all = timed == problems.size();
+    report(fused_us, apart, true, !all);
+    // Later builds decide the same, whatever is timed again by then.
+    tuner.keep_race(race, in_parts(all ? all_timed : some_timed, timed));
     return false;
   }
-  std::vector<tune::Tuner::Way> ways = {{"fused", {{&fused.node, &fused.offer}}}, {"apart", {}}};
-  for (const PartProblem& p : problems) ways[1].parts.push_back({&p.node, &p.offer});
-  const std::vector<tune::Timing> raced = tuner.race(std::string(way.race) + fused.offer.problem, ways);
+  const std::vector<tune::Timing> raced = tuner.race(race, in_parts(all_timed, problems.size()));
   if (raced.empty()) {  // the time is up
     report(fused.estimate_us, estimate, false, false);
     return false;

@@ -133,6 +133,12 @@ class Tuner {
   /// cache keeps them as the problem `name`. Empty when the time was up before all were taken. Throws Error where a part has no
   /// kernel. It must not be called at level 0.
   std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
+  /// What the cache has of such a race, of this level or a higher one: what race() would give without measuring. Empty where it would
+  /// measure.
+  std::vector<Timing> known_race(const std::string& name, std::span<const std::string> ways);
+  /// Keeps for later builds how ways compare that were told apart without a race: by the sums of what time_us() gave of their parts.
+  /// Nothing is kept where a part was not measured here.
+  void keep_race(const std::string& name, std::span<const Way> ways);
 
   /// The same by timings with another number of threads, in the order of the ways' names, where these tell which is the fastest; empty
   /// where they do not, and where there are others.
@@ -197,6 +203,14 @@ class Tuner {
   const std::optional<CacheEntry>& elsewhere(const std::string& problem);
   /// The timings of the ways where all were taken with one thread, and it is not known who had it alone.
   std::vector<Timing> of_one_thread(const std::string& name, std::span<const std::string> ways);
+  /// A race's name in the cache: what a filter leaves to race is another thing.
+  std::string race_name(const std::string& name) const {
+    return filter_.text().empty() ? name : name + " by --tactics=" + filter_.text();
+  }
+  /// What the cache has of a race by that name, in the ways' order, where nothing is to be measured again.
+  std::vector<Timing> cached_race(const std::string& name, std::span<const std::string> ways);
+  /// What time_us() went by, where that was measured.
+  std::optional<Timing> timing_known(const ops::Offer& offer, size_t candidate);
   /// The fastest of these by what is known of it, though it may not be sure; nothing where nothing is known.
   std::optional<Choice> likely(const ops::Offer& offer, const std::vector<size_t>& allowed,
                                std::span<const Timing> timings) const;

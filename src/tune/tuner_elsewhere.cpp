@@ -112,8 +112,9 @@ bool Tuner::find_alone(const ops::BoundNode& node, const ops::Offer& offer, cons
   return some;
 }
 
-std::vector<Timing> Tuner::race_elsewhere(const std::string& name, std::span<const std::string> ways) {
+std::vector<Timing> Tuner::race_elsewhere(const std::string& plain_name, std::span<const std::string> ways) {
   const std::lock_guard lock(mutex_);
+  const std::string name = race_name(plain_name);
   if (level_ == 0 || !others_are_known()) return {};
   if (const auto own = cache_->find(key(name)); own && own->level >= level_) return {};
   const auto& others = elsewhere(name);

@@ -111,6 +111,14 @@ constexpr int most_under_load = 3;
 constexpr double most_anew_s = 2;
 constexpr double most_held_up_s = 2;  // by other work, beyond what all measurements take alone
 
+/// The timings of the ways, in their order; none where one is missing.
+std::vector<Timing> in_order(const CacheEntry& entry, std::span<const std::string> ways) {
+  std::vector<Timing> timings;
+  for (const std::string& way : ways)
+    if (const auto at = std::ranges::find(entry.timings, way, &Timing::tactic); at != entry.timings.end()) timings.push_back(*at);
+  return timings.size() == ways.size() ? timings : std::vector<Timing>();
+}
+
 }  // namespace
 
 Stopwatch Tuner::watch() const {
@@ -303,29 +311,58 @@ double Tuner::time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer
   return t ? t->min : chosen.estimate_us;
 }
 
-std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> ways) {
+std::vector<Timing> Tuner::cached_race(const std::string& name, std::span<const std::string> ways) {
+  const auto known = cache_->find(key(name));
+  if (!known || known->level < level_) return {};
+  std::vector<Timing> timings = in_order(*known, ways);
+  const bool again = std::ranges::any_of(timings, [](const Timing& t) { return t.under_load > 0; }) && !up() && cores_are_free();
+  if (timings.empty() || again) return {};
+  races_.insert_or_assign(name, *known);
+  return timings;
+}
+
+std::vector<Timing> Tuner::known_race(const std::string& name, std::span<const std::string> ways) {
+  const std::lock_guard lock(mutex_);
+  return level_ > 0 ? cached_race(race_name(name), ways) : std::vector<Timing>();
+}
+
+std::optional<Timing> Tuner::timing_known(const ops::Offer& offer, size_t candidate) {
+  const auto known = known_.find(offer.problem);
+  if (known == known_.end()) return std::nullopt;
+  const Timing* t = timing_of(known->second.timings, offer.candidates[candidate]);
+  return t && t->runs() && t->is_sure() && t->with_threads == 0 ? std::optional(*t) : std::nullopt;
+}
+
+void Tuner::keep_race(const std::string& name, std::span<const Way> ways) {
+  CacheEntry entry{key(race_name(name)), level_, {}};
+  for (const Way& way : ways) {
+    Timing sum{.tactic = way.name, .config = ""};
+    for (const Way::Part& p : way.parts) {
+      const size_t chosen = choose(*p.node, *p.offer).candidate;
+      const std::lock_guard lock(mutex_);
+      const auto t = timing_known(*p.offer, chosen);
+      if (!t) return;
+      sum.min += t->min, sum.q1 += t->q1, sum.median += t->median, sum.q3 += t->q3, sum.p90 += t->p90;
+      sum.samples = sum.samples == 0 ? t->samples : std::min(sum.samples, t->samples);
+      sum.under_load = std::max(sum.under_load, t->under_load);
+      sum.width = &p == &way.parts.front() || (sum.width > 0 && t->width > 0) ? std::max(sum.width, t->width) : 0;
+    }
+    entry.timings.push_back(std::move(sum));
+  }
+  const std::lock_guard lock(mutex_);
+  races_.insert_or_assign(entry.key.problem, cache_->keep(entry));
+}
+
+std::vector<Timing> Tuner::race(const std::string& plain_name, std::span<const Way> ways) {
   std::vector<std::string> names;
   for (const Way& way : ways) names.push_back(way.name);
-  if (std::vector<Timing> timings = race_elsewhere(name, names); !timings.empty()) return timings;
+  if (std::vector<Timing> timings = race_elsewhere(plain_name, names); !timings.empty()) return timings;
   std::vector<std::vector<size_t>> chosen(ways.size());
   for (size_t i = 0; i < ways.size(); ++i)
     for (const Way::Part& p : ways[i].parts) chosen[i].push_back(choose(*p.node, *p.offer).candidate);
   const std::lock_guard lock(mutex_);
-  const auto in_order = [&](const CacheEntry& entry) {
-    std::vector<Timing> timings;
-    for (const Way& way : ways) {
-      const auto at = std::ranges::find(entry.timings, way.name, &Timing::tactic);
-      if (at != entry.timings.end()) timings.push_back(*at);
-    }
-    return timings;
-  };
-  if (const auto known = cache_->find(key(name)); known && known->level >= level_) {
-    const bool again = known->under_load() && !up() && cores_are_free();
-    if (std::vector<Timing> timings = in_order(*known); timings.size() == ways.size() && !again) {
-      races_.insert_or_assign(name, *known);
-      return timings;
-    }
-  }
+  const std::string name = race_name(plain_name);
+  if (std::vector<Timing> timings = cached_race(name, names); !timings.empty()) return timings;
   if (up()) return {};
   std::list<Trial> trials;
   std::list<SharedMemory> memories;
@@ -378,24 +415,17 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
   info("measured {}: {} takes {}", name, best.tactic, spread(best));
   entry = cache_->keep(std::move(entry));
   races_.insert_or_assign(name, entry);
-  return in_order(entry);
+  return in_order(entry, names);
 }
 
 std::vector<Timing> Tuner::timings_of(const std::string& name, const std::vector<std::string>& ways,
                                       const std::function<std::vector<Timing>()>& measure) {
-  const auto in_order = [&](const CacheEntry& entry) {
-    std::vector<Timing> timings;
-    for (const std::string& way : ways)
-      if (const auto at = std::ranges::find(entry.timings, way, &Timing::tactic); at != entry.timings.end())
-        timings.push_back(*at);
-    return timings.size() == ways.size() ? timings : std::vector<Timing>();
-  };
   if (const auto known = cache_->find(key(name)); known && known->level >= level_)
-    if (std::vector<Timing> timings = in_order(*known); !timings.empty()) return timings;
+    if (std::vector<Timing> timings = in_order(*known, ways); !timings.empty()) return timings;
   if (time_is_up()) return {};
   CacheEntry entry{key(name), level_, measure()};
-  if (in_order(entry).empty()) return {};
-  return in_order(cache_->keep(std::move(entry)));
+  if (in_order(entry, ways).empty()) return {};
+  return in_order(cache_->keep(std::move(entry)), ways);
 }
 
 TunerStats Tuner::stats() const {

@@ -93,6 +93,7 @@ class FusedChoices : public testing::Test {
                      3,
                      {timing("fused", "", fused_us), timing("apart", "", apart_us)}});
   }
+  const std::filesystem::path& folder() const { return folder_; }
   Options options() const {
     Options o;
     o.tune_new_shapes = true;
@@ -132,6 +133,41 @@ TEST_F(FusedChoices, stay_fused_where_the_parts_are_not_clearly_faster) {
   const std::vector<Tensor> inputs{random_tensor({24, 48}, 7), random_tensor({24, 64}, 8)};
   time(g, inputs, 100, 98);
   for (const StepInfo& s : steps_of(Plan::build(clone(g), options()), inputs)) EXPECT_LT(s.part, 0) << s.name;
+}
+
+TEST_F(FusedChoices, stay_as_they_were_told_apart_by_the_times_of_their_parts) {
+  const Graph g = chain();
+  const std::vector<Tensor> inputs{random_tensor({24, 48}, 7), random_tensor({24, 64}, 8)};
+  time(g, inputs, 100, 98);
+  const auto cache = tune::Cache::open_or_throw(tune::cache_path(folder()));
+  // Of each problem that is no race, so that the sum of one or more parts decides.
+  const auto set = [&](double fused_us, double part_us, bool keep_races) {
+    std::set<std::string> fused;
+    for (const StepInfo& s : steps_of(Plan::build(clone(g), options()), inputs)) fused.insert(s.problem);
+    std::vector<tune::CacheEntry> entries = cache->list();
+    cache->clear();
+    size_t races = 0;
+    for (tune::CacheEntry& e : entries) {
+      const bool is_race = e.key.problem.starts_with("fused or");
+      races += is_race;
+      if (!is_race)
+        for (tune::Timing& t : e.timings) {
+          const double us = fused.contains(e.key.problem) ? fused_us : part_us;
+          t = {t.tactic, t.config, us, us, us, us, us, 5};
+        }
+      if (!is_race || keep_races) cache->keep(std::move(e));
+    }
+    return races;
+  };
+  set(1, 1e6, false);
+  const auto are_fused = [&] {
+    return std::ranges::all_of(steps_of(Plan::build(clone(g), options()), inputs), [](const StepInfo& s) { return s.part < 0; });
+  };
+  ASSERT_TRUE(are_fused());
+  EXPECT_GE(set(1e6, 1, true), 2u) << "each comparison is kept";
+  EXPECT_TRUE(are_fused()) << "a later build decides as the first did";
+  set(1e6, 1, false);
+  EXPECT_FALSE(are_fused()) << "without them it would not";
 }
 
 TEST_F(FusedChoices, are_kept_for_other_shapes) {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "fuse/match/rewrite.h"
 #include "plan/fused_parts.h"
+#include "plan/known_choices.h"
 #include "plan/not_compared.h"
 #include "plan/tuning_progress.h"
 
@@ -143,7 +144,7 @@ std::optional<FusedTimes> known_elsewhere(const Fused& fused, std::span<const Pa
 
 /// Times one way apart; true where it is clearly better than the fused node. Times of measurements that follow each other drift by
 /// more than many fusions are worth, so that only a race decides.
-bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayApart& way, Context& context, bool may_measure) {
+bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayApart& way, Context& context, Measure measure) {
   tune::Tuner& tuner = context.tuner;
   const auto report = [&](double fused_us, double apart_us, bool measured, bool at_least) {
     if (times.apart_us == 0 || (measured && !times.measured) || (measured == times.measured && apart_us < times.apart_us))
@@ -155,7 +156,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
     if (step.kind == StepKind::concat) copies += copy_us(parts.segment, step, tuner);
     if (step.kind != StepKind::kernel) continue;
     ops::BoundNode node = bound_node(parts.segment, step, &context.weights);
-    ops::Offer offer = ops::offer(node, tuner.machine());
+    ops::Offer offer = measure == Measure::no ? offer_unmeasured(node, tuner) : ops::offer(node, tuner.machine());
     const double us = tuner.estimate_us(offer);
     problems.push_back({std::move(node), std::move(offer), us});
     estimate += us;
@@ -164,7 +165,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
   const int level = context.options.tuning_level;
   const double most = level < 3 ? std::min(way.hopeful, most_hopeful(level)) : never;
   // What runs anyhow is measured anyhow; its estimate may be the one that is off.
-  may_measure = may_measure && fused.estimate_us < never;
+  const bool may_measure = measure != Measure::no && tuner.measures() && fused.estimate_us < never;
   const std::string race = std::string(way.race) + fused.offer.problem;
   if (may_measure) {
     auto known = known_by([&](std::span<const std::string> ways) { return tuner.known_race(race, ways); }, copies);
@@ -208,7 +209,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, const WayAp
 }  // namespace
 
 std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment& s, const Step& step, Context& context,
-                                                                   bool may_measure) {
+                                                                   Measure measure) {
   tune::Tuner& tuner = context.tuner;
   auto decision = std::make_shared<Decision>();
   if (apart_.carries()) {
@@ -223,7 +224,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   const ops::BoundNode node = bound_node(s, step, &context.weights);
   ops::Offer offer;
   try {
-    offer = ops::offer(node, tuner.machine());
+    offer = measure == Measure::no ? offer_unmeasured(node, tuner) : ops::offer(node, tuner.machine());
   } catch (const Error&) {
     // No kernel takes it: any parts that have some are better.
   }
@@ -240,7 +241,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
       const auto parts = parts_of(s, step, way->without, context);
       if (const auto* why = std::get_if<NotCompared>(&parts)) why_not = *why;
       const auto* made = std::get_if<Parts>(&parts);
-      if (!made || !wins(times, *made, fused, *way, context, may_measure)) continue;
+      if (!made || !wins(times, *made, fused, *way, context, measure)) continue;
       times.runs_apart = true;
       decision->without = way->without;
       decision->way = number;
@@ -256,8 +257,8 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   return offer.problem.empty() ? decision : by_problem_.try_emplace(offer.problem, decision).first->second;
 }
 
-void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
-  may_measure = may_measure && context.tuner.measures();
+void FusedChoices::apply(Segment& s, Context& context, Measure measure) {
+  const bool may_measure = measure != Measure::no && context.tuner.measures();
   static const std::function<void(const Progress&)> nobody;
   TuningProgress progress(may_measure ? context.options.progress : nobody,
                           static_cast<int>(std::ranges::count_if(s.steps, is_fused)));
@@ -278,7 +279,7 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
       if (const auto at = decided_.find({s.steps[i].id, s.steps[i].part}); at != decided_.end()) decision = at->second;
     }
     if (!decision) {
-      decision = decide(s, s.steps[i], context, may_measure);
+      decision = decide(s, s.steps[i], context, measure);
       const std::lock_guard lock(mutex_);
       decision = decided_.try_emplace({s.steps[i].id, s.steps[i].part}, decision).first->second;
       if (decision->times && decision->times->runs_apart) apart_.add(entry(decision->way, *s.steps[i].node));

@@ -25,8 +25,8 @@ class FusedChoices {
 
   /// Gives each decided step its times, and replaces those that lost by the steps of their parts. After the layouts, before
   /// buffers are assigned. For the processor's plans.
-  /// Where it may not measure, estimates decide what was not decided before.
-  void apply(Segment& s, Context& context, bool may_measure);
+  /// At Measure::no estimates decide what was not decided before, of the kernels that offer_unmeasured() gives.
+  void apply(Segment& s, Context& context, Measure measure);
 
  private:
   struct Decision {
@@ -34,7 +34,7 @@ class FusedChoices {
     std::vector<std::string> without;         // of one that runs apart: the rewrites that its parts are made without
     size_t way = 0;                           // which of the lists of them
   };
-  std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context, bool may_measure);
+  std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context, Measure measure);
 
   mutable std::mutex mutex_;
   std::map<std::pair<NodeId, int>, std::shared_ptr<const Decision>> decided_;  // by part

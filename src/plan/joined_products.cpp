@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "graph/fused.h"
 #include "ops/cuda/gpu.h"
+#include "plan/known_choices.h"
 #include "plan/prepare_candidates.h"
 
 namespace smelt::plan {
@@ -89,6 +90,7 @@ class JoinedProducts::Pass {
         s_(s),
         context_(context),
         accepted_(accepted),
+        searches_(may_measure || !context.target.is_host),
         measures_(may_measure && context.tuner.measures() && (context.target.is_host || context.tuner.machine().gpu->device)) {}
 
   void run(bool join) {
@@ -277,7 +279,7 @@ class JoinedProducts::Pass {
 
   Priced priced(const Segment& s, const Step& step) {
     Priced p{step.node, bound_node(s, step, &context_.weights), {}};
-    p.offer = ops::offer(p.node, context_.tuner.machine());
+    p.offer = searches_ ? ops::offer(p.node, context_.tuner.machine()) : offer_unmeasured(p.node, context_.tuner);
     return p;
   }
 
@@ -387,7 +389,7 @@ class JoinedProducts::Pass {
   Segment& s_;
   Context& context_;
   AcceptedLayouts* accepted_;
-  bool measures_;
+  bool searches_, measures_;
 };
 
 void JoinedProducts::apply(Segment& s, Context& context, bool may_measure, bool join, AcceptedLayouts* accepted) {

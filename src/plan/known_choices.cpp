@@ -23,20 +23,28 @@ void take(PendingStep& p, const ops::Offer& offer, tune::Choice choice) {
   step.choice = std::make_shared<const tune::Choice>(std::move(choice));
 }
 
-/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it; with
-/// AVX-512, where a library's code is up to a third faster, than five (bench/results/cpu-tiles-2026-11-26.txt).
+/// Whether a kernel that is ready at once is to run: code for this one shape would take longer to make than ten runs win by it
+/// (bench/results/cpu-tiles-2026-11-26.txt; with the tiles of AVX-512 cpu-new-shapes-2026-11-29.txt).
 bool is_short(const ops::Candidate& c) {
-  static const double most_us = __builtin_cpu_supports("avx512f") ? 500 : 1500;
+  constexpr double most_us = 1500;
   return c.tactic != "reference" && c.estimate_us <= most_us;
+}
+
+/// The kernels that are ready at once; nothing where none of them is short.
+std::optional<ops::Offer> ready_offer(const ops::BoundNode& node, const tune::Tuner& tuner) {
+  ops::Offer offer = ops::offer(node, tuner.machine(), {.at_once = true});
+  if (std::ranges::none_of(offer.candidates, [&](const auto& c) { return is_short(c) && tuner.allows(c.tactic); }))
+    return std::nullopt;
+  return offer;
 }
 
 /// Gives the step a kernel that is ready at once where that is short. False where it is not.
 bool take_ready(PendingStep& p, tune::Tuner& tuner) {
-  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
-  if (std::ranges::none_of(offer.candidates, [&](const auto& c) { return is_short(c) && tuner.allows(c.tactic); })) return false;
-  auto choice = tuner.choose(p.node, offer, {}, false);
-  if (offer.candidates[choice.candidate].tactic == "reference") return false;
-  take(p, offer, std::move(choice));
+  const auto offer = ready_offer(p.node, tuner);
+  if (!offer) return false;
+  auto choice = tuner.choose(p.node, *offer, {}, false);
+  if (offer->candidates[choice.candidate].tactic == "reference") return false;
+  take(p, *offer, std::move(choice));
   return true;
 }
 
@@ -106,6 +114,11 @@ void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarCh
       similar.keep(std::move(pending[i].form), {step.tactic, step.config}, ChosenBy::measurement);
   }
   pending = std::move(left);
+}
+
+ops::Offer offer_unmeasured(const ops::BoundNode& node, const tune::Tuner& tuner) {
+  auto ready = ready_offer(node, tuner);
+  return ready ? *std::move(ready) : ops::offer(node, tuner.machine());
 }
 
 }  // namespace smelt::plan

@@ -11,4 +11,8 @@ namespace smelt::plan {
 /// plan names is taken. What it names is kept for other extents.
 void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarChoices& similar, int threads, bool may_measure);
 
+/// What a step chooses from where nothing is measured: kernels that are ready at once where one of them is short, else all. Searching
+/// for others takes ten times as long. Throws Error (unsupported) where no tactic runs it.
+ops::Offer offer_unmeasured(const ops::BoundNode& node, const tune::Tuner& tuner);
+
 }  // namespace smelt::plan

@@ -84,7 +84,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
   if (optimize) choose_layouts(s, may_measure, accepted, clock);
   if (optimize && target.is_host) {
     clock.end("planning");
-    fused_.apply(s, *context_, may_measure);
+    fused_.apply(s, *context_, measure);
     clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
   if (!target.is_host) first_layers_.apply(s, *context_, may_measure);
@@ -95,7 +95,7 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
     cached_.apply(s, caches, *context_, may_measure);
     rotary_.apply(s, *context_, may_measure);
   }
-  if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
+  if (optimize && target.is_host) fused_.apply(s, *context_, measure);  // the products
   clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "ops/cuda/gpu.h"
+#include "plan/likely_shapes.h"
 #include "plan/step_info.h"
 #include "run/feeds.h"
 
@@ -60,6 +61,21 @@ SegmentState& ExecutionImpl::first_segment(std::span<const Tensor> inputs, std::
   bound_.add(std::move(binding), std::move(state));
   keep_bounds();
   return bound_.state();
+}
+
+void ExecutionImpl::get_ready() {
+  const Options& options = plan_->options();
+  if (!bound_.empty() || !backend_.is_host() || plan_->has_if() || options.tune_new_shapes || options.memory_limit > 0) return;
+  for (std::vector<Shape>& shapes : plan::likely_shapes(plan_->graph())) {
+    try {
+      auto state = std::make_unique<SegmentState>(plan_->planner().first(shapes, plan::Measure::no, {}, nullptr, &grown_));
+      bound_.add({std::move(shapes), {}}, std::move(state));
+      return;
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::stopped) throw;
+      info("{}: not planned for extents that were guessed: {}", plan_->graph().name, e.what());
+    }
+  }
 }
 
 void ExecutionImpl::keep_bounds() {

@@ -74,6 +74,10 @@ class ExecutionImpl final : public Execution {
   static constexpr double lineup_sample_us = 500;
   std::vector<double> time_lineups(std::span<const tune::Lineup> lineups, std::span<const std::vector<size_t>> of_problem,
                                    bool early);
+  /// Plans extents that a run may well have where the model leaves them open and nobody named any, so that what all extents share, such
+  /// as packed weights and what runs fused, is there before the first run. For the processor; it measures nothing, and says nothing
+  /// where the guess does not fit the model.
+  void get_ready();
   /// What it planned, without what it keeps for runs; it is of no more use.
   std::vector<PlanImpl::Prepared> take_prepared();
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.

@@ -49,6 +49,9 @@ struct Session::State {
 
   explicit State(std::shared_ptr<const Plan> p) : plan(std::dynamic_pointer_cast<const run::PlanImpl>(std::move(p))) {
     if (!plan) fail_usage("a Session needs a plan made by Plan::build");
+    auto first = std::make_unique<run::ExecutionImpl>(plan);
+    first->get_ready();
+    idle.push_back(std::move(first));
   }
 
   /// An Execution for one run. It is among the idle ones afterwards, unless the run threw: then it is dropped.

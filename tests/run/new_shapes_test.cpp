@@ -121,6 +121,38 @@ MATCHER_P(SaysTheHint, times, "") {
   return found == times;
 }
 
+/// relu(x · w + b), of any number of rows in any number of batches.
+Graph rows_times_matrix() {
+  Builder b;
+  const SymShape wide{Dim("batch"), Dim("n"), Dim(256)};
+  const ValueId x = b.input("x", wide);
+  const ValueId y = b.node("product", "MatMul", {x, b.weights("w", {256, 256})}, wide);
+  b.output(b.node("relu", "Relu", {b.node("biased", "Add", {y, b.weights("b", {256})}, wide)}, wide));
+  return std::move(b.g);
+}
+
+TEST(NewShapes, find_what_all_extents_share_in_a_session_that_has_not_run) {
+  const Graph g = rows_times_matrix();
+  const auto plan = Plan::build(clone(g), rewriting());
+  EXPECT_EQ(plan->build_info().packed, 0) << "a plan by itself may be written to a file, and guesses nothing";
+  Session session(plan);
+  const int64_t packed = plan->build_info().packed;
+  EXPECT_GT(packed, 0);
+  const Tensor x = random_tensor({1, 31, 256}, 1);
+  expect_same(session.run_in_order(std::vector{x})[0], ops::evaluate(g, std::vector{x})[0], 1e-5);
+  EXPECT_EQ(plan->build_info().packed, packed);
+}
+
+TEST(NewShapes, that_fit_no_guess_run_all_the_same) {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n"), Dim("m")});
+  b.output(b.node("rows", "Reshape", {x, b.ints({7, 11})}, to_sym({7, 11})));
+  const Graph g = std::move(b.g);
+  Session session(Plan::build(clone(g), rewriting()));
+  const Tensor in = random_tensor({11, 7}, 1);
+  expect_same(session.run_in_order(std::vector{in})[0], ops::evaluate(g, std::vector{in})[0], 0);
+}
+
 TEST(NewShapes, that_cost_more_than_ten_runs_are_a_hint_to_prepare_ranges_said_once) {
   expect_logged(
       [] {

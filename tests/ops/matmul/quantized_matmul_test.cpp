@@ -64,6 +64,34 @@ TEST(QuantizedMatMul, gives_the_sums_of_integers) {
 }
 
 // Which are copied apart: a multiple of 2048 bytes, and what is nearly one; with and without what oneDNN needs a copy for anyway.
+/// As trained weights are that have one scale: few of them are large.
+Tensor mostly_small(DType type, const Shape& shape, uint32_t seed) {
+  Tensor t = type == DType::u8 ? random_tensor(type, shape, seed, 70, 180) : random_tensor(type, shape, seed, -60, 60);
+  uint8_t* bytes = static_cast<uint8_t*>(t.raw());
+  for (int64_t i = 300; i < t.size(); i += 601)
+    bytes[i] = type == DType::u8 ? 255 : 0x80, bytes[i - 1] = type == DType::u8 ? 250 : 0x81;
+  return t;
+}
+
+TEST(QuantizedMatMul, of_weights_of_which_few_are_large) {
+  for (const Shapes& s : {Shapes{{7, 33}, {33, 19}}, {{1, 512}, {512, 300}}, {{61, 510}, {510, 72}}}) {
+    for (DType type_a : {DType::u8, DType::i8}) {
+      for (DType type_b : {DType::u8, DType::i8}) {
+        for (bool computed : {false, true}) {
+          Trial t;
+          t.node.op = "MatMulInteger";
+          t.add(random_bytes(type_a, s.a, 1), false);
+          t.add(mostly_small(type_b, s.b, 2), true);
+          t.add(zero_point(type_a), !computed);
+          t.add(zero_point(type_b), true);
+          t.result(DType::i32, expected(t).shape());
+          EXPECT_EQ(kinds(check(t, 0)), exact);
+        }
+      }
+    }
+  }
+}
+
 TEST(QuantizedMatMul, rows_that_share_places_of_the_cache) {
   for (int64_t k : {1024, 2047, 2048, 2070, 4097}) {
     for (DType type_a : {DType::u8, DType::i8}) {

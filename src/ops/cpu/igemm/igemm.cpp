@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "expr/simd/isa.h"
+#include "ops/cpu/igemm/byte_quads.h"
 #include "ops/cpu/igemm/integer.h"
 #include "ops/cpu/igemm/tiles.h"
 #include "ops/cpu/parallel.h"
@@ -83,7 +84,7 @@ const float* panel_of(const Schedule& s, const Run& r, size_t block, int64_t gro
 
 /// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
 void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
-  const Tiles integer = s.narrow && !widens_panels(s) ? byte_pair_tiles() : pair_tiles();
+  const Tiles integer = r.quads ? byte_quad_tiles() : s.narrow && !widens_panels(s) ? byte_pair_tiles() : pair_tiles();
   const Tiles tiles = r.integer ? integer : s.quads ? quad_tiles() : float_tiles();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t first_column = t.group * s.n;  // of the group
@@ -142,6 +143,13 @@ void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scra
       if (t.group + g > 0) shift(s, scratch, t.rows, g == 0 ? t.group * s.group_step : s.group_step);
       float* sums = scratch.sums ? scratch.sums + g * s.n : nullptr;
       multiply(s, r, {t.row, t.rows, column, columns, t.group + g, 1}, scratch, sums, stride);
+    }
+    if (r.quads) {
+      const auto row = [&](int64_t i) {
+        const size_t tile = static_cast<size_t>(i / tile_rows) * s.lengths.size() * tile_rows;
+        return reinterpret_cast<const uint8_t*>(scratch.pointers[tile + static_cast<size_t>(i % tile_rows)]);
+      };
+      r.quads->add_rests(column, columns, t.rows, reinterpret_cast<int32_t*>(scratch.sums), stride, row);
     }
     if (r.finish)
       r.finish->take({t.row, t.rows, t.group * s.n + column, (t.groups - 1) * s.n + columns, scratch.sums, stride, thread});

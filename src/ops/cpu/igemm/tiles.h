@@ -19,6 +19,7 @@ struct Tiles {
 inline bool has_wide_tiles() { return simd::widest() == simd::Isa::avx512; }
 inline Tiles float_tiles() { return {avx2::tile_table(), has_wide_tiles() ? &avx512::wide_tile_table() : nullptr}; }
 inline Tiles quad_tiles() { return {avx2::quad_table(), nullptr}; }
+inline Tiles byte_quad_tiles() { return {avx2::byte_quad_table(), nullptr}; }
 inline Tiles byte_pair_tiles() { return {avx2::byte_pair_table(), nullptr}; }
 inline Tiles pair_tiles() { return {avx2::pair_table(), has_wide_tiles() ? &avx512::wide_pair_table() : nullptr}; }
 

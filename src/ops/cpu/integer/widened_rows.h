@@ -1,4 +1,5 @@
-// Rows of 8-bit integers for igemm's integer tile: each task widens its own, less the zero point.
+// Rows of 8-bit integers for igemm's integer tiles: each task copies its own, as pairs of 16-bit integers less the zero point, or as quads
+// of unsigned bytes.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,9 @@ namespace smelt::ops::integer {
 
 class WidenedRows final : public igemm::Rows {
  public:
-  /// `rows`: where each row of `length` bytes, side by side, begins. `parts`: of the row's pairs.
-  WidenedRows(igemm::RowMap rows, int64_t length, bool is_signed, std::vector<igemm::Part> parts);
+  /// `rows`: where each row of `length` bytes, side by side, begins. `parts`: of the row's pairs, or quads. Signed bytes become unsigned
+  /// quads by 128 more; a zero point is left in them.
+  WidenedRows(igemm::RowMap rows, int64_t length, bool is_signed, std::vector<igemm::Part> parts, bool quads = false);
   void set(const void* base, int32_t zero) { base_ = static_cast<const uint8_t*>(base), zero_ = zero; }
 
   void point(int64_t first, int64_t count, const float** to) const override;
@@ -19,8 +21,8 @@ class WidenedRows final : public igemm::Rows {
 
  private:
   igemm::RowMap rows_;
-  int64_t length_, pitch_;  // pairs from one row of the copy to the next
-  bool is_signed_;
+  int64_t length_, pitch_;  // pairs or quads from one row of the copy to the next
+  bool is_signed_, quads_;
   std::vector<igemm::Part> parts_;
   const uint8_t* base_ = nullptr;
   int32_t zero_ = 0;

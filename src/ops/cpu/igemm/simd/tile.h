@@ -84,6 +84,9 @@ const ops::igemm::TileTable& quad_table();
 const ops::igemm::TileTable& pair_table();
 /// The same where B's integers have 8 bits.
 const ops::igemm::TileTable& byte_pair_table();
+/// The same where an element of A is four unsigned bytes and one of B four signed ones; the products of the first two and of the last two
+/// must fit 16 bits, added up.
+const ops::igemm::TileTable& byte_quad_table();
 /// to[i] = from[i]; n is a multiple of 16.
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n);
 }  // namespace smelt::avx2

@@ -1,5 +1,5 @@
-// Products of bytes. Without dot products, bytes are widened to pairs of 16-bit integers, whose products add up exactly in 32
-// bits.
+// Products of bytes: AVX-512's dot products of four; AVX2's of two, which add in 16 bits what is known to fit them; else bytes are widened to
+// pairs of 16-bit integers.
 #include "expr/simd/reduce.h"
 #include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/products.h"
@@ -12,18 +12,16 @@ using ops::BytePanelProduct;
 constexpr int gates = ops::byte_gates;
 
 #ifdef __AVX2__
-/// 2 · lanes bytes as 16-bit integers.
-SMELT_INLINE I32 widened(const int8_t* p) { return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
-/// Adds the products of pairs of 16-bit integers.
-SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(a.v, b.v))}; }
 SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
 SMELT_INLINE void store_int(int32_t* p, I32 v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.v); }
 SMELT_INLINE I32 times(I32 a, I32 b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
 #else
+/// 2 · lanes bytes as 16-bit integers.
 SMELT_INLINE I32 widened(const int8_t* p) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return {_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8)};
 }
+/// Adds the products of pairs of 16-bit integers.
 SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm_add_epi32(sum.v, _mm_madd_epi16(a.v, b.v))}; }
 SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
 SMELT_INLINE void store_int(int32_t* p, I32 v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v.v); }
@@ -54,6 +52,7 @@ SMELT_INLINE void finish(const BytePanelProduct& p, int64_t n, int64_t r, const 
   }
 }
 
+#ifndef __AVX2__
 template <int rows> SMELT_INLINE void pairs_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
   constexpr int64_t step = 2 * gates * lanes;
   const int8_t* panel = p.panels + n * p.groups * step;
@@ -81,6 +80,48 @@ void product_of_pairs(const BytePanelProduct& p) {
       with_rows<pairs_rows>(p.rows - r, [&]<int rows>() { pairs_tile<rows>(p, n, r); });
   }
 }
+#else
+/// Adds what bytes make with weights whose products fit 16 bits two by two.
+SMELT_INLINE I32 add_quads(__m256i bytes, __m256i weights, I32 sum) {
+  return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, weights), _mm256_set1_epi16(1)))};
+}
+
+template <int rows> SMELT_INLINE void quads_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+  constexpr int64_t block = 4 * lanes;
+  const int8_t* panel = p.panels + n * p.groups * gates * block;
+  const char* a = static_cast<const char*>(p.a) + first * p.a_stride;
+  const auto weights = [](const int8_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
+  I32 v[rows][gates];
+  for (int r = 0; r < rows; ++r) {
+    for (int g = 0; g < gates; ++g) v[r][g] = splat(int32_t{0});
+  }
+  for (int64_t i = 0; i < p.groups; ++i, panel += gates * block) {
+    __m256i x[rows];
+    for (int r = 0; r < rows; ++r) x[r] = _mm256_set1_epi32(group_of(a, r * p.a_stride + 4 * i));
+    for (int g = 0; g < gates; ++g) {
+      const __m256i b = weights(panel + g * block);
+      for (int r = 0; r < rows; ++r) v[r][g] = add_quads(x[r], b, v[r][g]);
+    }
+  }
+  for (int g = 0; g < gates; ++g) {
+    for (int32_t s = p.split.begin[n * gates + g]; s < p.split.begin[n * gates + g + 1]; ++s) {
+      const __m256i b = weights(p.split.weights + s * block);
+      for (int r = 0; r < rows; ++r)
+        v[r][g] = add_quads(_mm256_set1_epi32(group_of(a, r * p.a_stride + int64_t{4} * p.split.groups[s])), b, v[r][g]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) finish(p, n, first + r, v[r]);
+}
+
+constexpr int quads_rows = 2;
+
+void product_of_quads(const BytePanelProduct& p) {
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += quads_rows)
+      with_rows<quads_rows>(p.rows - r, [&]<int rows>() { quads_tile<rows>(p, n, r); });
+  }
+}
+#endif
 
 #ifdef __AVX2__
 #define SMELT_DOT __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")))
@@ -193,7 +234,11 @@ template <class T> int32_t quantize(const float* x, int64_t n, float scale, int3
 }  // namespace
 
 const ops::ByteProducts& byte_products() {
+#ifdef __AVX2__
+  static constexpr ops::ByteProducts table = {lanes, 4, 1, product_of_quads, range, quantize<uint8_t>, true};
+#else
   static constexpr ops::ByteProducts table = {lanes, 2, 2, product_of_pairs, range, quantize<int16_t>};
+#endif
   return table;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/number.h"
 #include "expr/simd/widest.h"
 #include "ops/core/align.h"
 #include "ops/core/key.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
+#include "ops/rnn/split_bytes.h"
 
 namespace smelt::ops {
 namespace {
@@ -21,6 +23,19 @@ struct Columns {
       : scales(static_cast<float*>(packed) + direction * 3 * count),
         offsets(reinterpret_cast<int32_t*>(scales + count)),
         zeros(offsets + count) {}
+};
+
+/// Where a direction's split groups lie behind its panels: their begins, by panel and gate; which they are; their weights.
+struct Split {
+  int32_t *begin, *groups;
+  int8_t* weights;
+  Split(void* at, int64_t gates, int64_t most)
+      : begin(static_cast<int32_t*>(at)),
+        groups(begin + aligned(4 * (gates + 1)) / 4),
+        weights(reinterpret_cast<int8_t*>(groups + aligned(4 * most) / 4)) {}
+  static int64_t bytes(int64_t gates, int64_t most, int64_t block) {
+    return aligned(4 * (gates + 1)) + aligned(4 * most) + aligned(most * block);
+  }
 };
 
 int64_t groups_of(int64_t k) { return (k + byte_products().group - 1) / byte_products().group; }
@@ -54,11 +69,20 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
     zeros_ = has_zero ? elements(b.inputs[form.scale + 1].shape) : 0;
     constant_ = constant_ && b.constant(form.scale) && (!has_zero || b.constant(form.scale + 1));
   }
-  if (!constant_) return;
+  if (!constant_) {
+    if (splits()) most_split_ = all_groups();
+    return;
+  }
   const auto make = [&] {
-    Tensor t = Tensor::empty(DType::u8, {form_.directions * direction_bytes()});
-    pack_panels(weights->raw(), t.raw(), 1);
-    return t;
+    if (!splits()) {
+      Tensor t = Tensor::empty(DType::u8, {form_.directions * direction_bytes()});
+      pack_panels(weights->raw(), t.raw(), 1);
+      return t;
+    }
+    most_split_ = all_groups();
+    Tensor with_room = Tensor::zeros(DType::u8, {form_.directions * direction_bytes()});
+    pack_panels(weights->raw(), with_room.raw(), 1);
+    return without_room(with_room);
   };
   const std::string name = Key("recurrent")
                                .field(form_.hidden)
@@ -68,6 +92,11 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
                                .field(form_.all_gates)
                                .text();
   packed_ = b.weights ? b.weights->packed(*weights, name, make) : make();
+  if (splits()) {  // whoever packed it says how many there are
+    most_split_ = 0;
+    const int64_t none = direction_bytes(), each = 4 + block_bytes();
+    most_split_ = (packed_.nbytes() / form_.directions - none) / each;
+  }
   if (bytes()) {
     packed_columns_ = Tensor::empty(DType::f32, {form_.directions * 3 * columns()});
     const Tensor* zero = b.constant(form_.scale + 1);
@@ -75,8 +104,54 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
   }
 }
 
-int64_t RecurrentWeights::direction_bytes() const {
+bool RecurrentWeights::splits() const { return bytes() && byte_products().adds_in_16_bits; }
+int64_t RecurrentWeights::all_groups() const { return groups_of(form_.k) * panels_ * form_.gates; }
+int64_t RecurrentWeights::block_bytes() const { return byte_products().group * simd_->lanes; }
+
+int64_t RecurrentWeights::panel_bytes() const {
   return aligned(bytes() ? groups_of(form_.k) * byte_products().group * columns() : form_.k * columns() * 4);
+}
+
+int64_t RecurrentWeights::direction_bytes() const {
+  return panel_bytes() + (splits() ? Split::bytes(panels_ * form_.gates, most_split_, block_bytes()) : 0);
+}
+
+void RecurrentWeights::split_groups(void* packed) const {
+  const int64_t block = block_bytes(), gates = form_.gates, groups = groups_of(form_.k);
+  for (int64_t d = 0; d < form_.directions; ++d) {
+    char* panels = static_cast<char*>(packed) + d * direction_bytes();
+    const Split to(panels + panel_bytes(), panels_ * gates, most_split_);
+    int32_t count = 0;
+    for (int64_t i = 0; i < panels_ * gates; ++i) {
+      to.begin[i] = count;
+      for (int64_t k = 0; k < groups; ++k) {
+        int8_t* at = reinterpret_cast<int8_t*>(panels) + ((i / gates * groups + k) * gates + i % gates) * block;
+        if (split_block(at, simd_->lanes, to.weights + count * block)) to.groups[count++] = static_cast<int32_t>(k);
+      }
+    }
+    to.begin[panels_ * gates] = count;
+  }
+}
+
+Tensor RecurrentWeights::without_room(const Tensor& with_room) {
+  const int64_t room = most_split_, step = direction_bytes();
+  const auto split_of = [&](const void* packed, int64_t d, int64_t stride, int64_t most) {
+    return Split(static_cast<char*>(const_cast<void*>(packed)) + d * stride + panel_bytes(), panels_ * form_.gates, most);
+  };
+  int64_t most = 0;
+  for (int64_t d = 0; d < form_.directions; ++d)
+    most = std::max<int64_t>(most, split_of(with_room.raw(), d, step, room).begin[panels_ * form_.gates]);
+  most_split_ = round_up(most, 16);  // so that no part is rounded up
+  Tensor packed = Tensor::zeros(DType::u8, {form_.directions * direction_bytes()});
+  for (int64_t d = 0; d < form_.directions; ++d) {
+    const Split from = split_of(with_room.raw(), d, step, room), to = split_of(packed.raw(), d, direction_bytes(), most_split_);
+    std::copy_n(static_cast<const char*>(with_room.raw()) + d * step, panel_bytes(),
+                static_cast<char*>(packed.raw()) + d * direction_bytes());
+    std::copy_n(from.begin, panels_ * form_.gates + 1, to.begin);
+    std::copy_n(from.groups, most, to.groups);
+    std::copy_n(from.weights, most * block_bytes(), to.weights);
+  }
+  return packed;
 }
 
 int64_t RecurrentWeights::workspace() const {
@@ -122,6 +197,7 @@ void RecurrentWeights::pack_panels(const void* from, void* to, int threads) cons
       }
     }
   });
+  if (splits()) split_groups(to);
 }
 
 void RecurrentWeights::pack_columns(const void* panels, const void* scale, const void* zero, void* to) const {
@@ -148,6 +224,12 @@ void RecurrentWeights::pack_columns(const void* panels, const void* scale, const
       const int8_t* column = packed + (panel * groups * form_.gates * lanes + i % (form_.gates * lanes)) * group;
       int32_t sum = -static_cast<int32_t>(form_.k) * zero_point;
       for (int64_t k = 0; k < groups * group; ++k) sum += column[k / group * group * form_.gates * lanes + k % group];
+      if (splits()) {
+        const Split split(const_cast<int8_t*>(packed) + panel_bytes(), panels_ * form_.gates, most_split_);
+        const int64_t of_gate = panel * form_.gates + gate;
+        for (int64_t s = split.begin[of_gate]; s < split.begin[of_gate + 1]; ++s)
+          for (int64_t k = 0; k < group; ++k) sum += split.weights[s * block_bytes() + i % lanes * group + k];
+      }
       c.offsets[i] = sum;
     }
   }
@@ -168,10 +250,15 @@ void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_
       constant_ ? packed_columns_.raw() : static_cast<const char*>(workspace) + form_.directions * direction_bytes();
   const Columns c(const_cast<void*>(all), direction, columns());
   const int64_t groups = groups_of(form_.k);
+  SplitGroups split;
+  if (splits()) {
+    const Split all_split(const_cast<char*>(packed) + panel_bytes(), panels_ * form_.gates, most_split_);
+    split = {all_split.begin + begin * form_.gates, all_split.groups, all_split.weights};
+  }
   byte_products().product({groups, end - begin, rows.count,
                            reinterpret_cast<const int8_t*>(packed) + column * groups * byte_products().group, start,
                            c.scales + column, c.zeros + column, c.offsets + column, rows.a, rows.stride, rows.ranges,
-                           rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride});
+                           rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride, split});
 }
 
 }  // namespace smelt::ops

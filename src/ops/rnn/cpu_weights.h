@@ -51,7 +51,15 @@ class RecurrentWeights {
                 float* sums, int64_t sums_stride) const;
 
  private:
-  int64_t direction_bytes() const;  // of panels
+  bool splits() const;              // groups, where that is needed
+  int64_t all_groups() const;       // of a direction's gates
+  int64_t block_bytes() const;      // of a gate's part of a group
+  int64_t panel_bytes() const;      // of one direction
+  int64_t direction_bytes() const;  // with its split groups
+  /// Splits packed panels' groups where it is needed; there is room for most_split_ in each direction.
+  void split_groups(void* packed) const;
+  /// A copy with room for those that there are.
+  Tensor without_room(const Tensor& packed);
   void pack_panels(const void* from, void* to, int threads) const;
   void pack_columns(const void* panels, const void* scale, const void* zero, void* to) const;
 
@@ -61,6 +69,7 @@ class RecurrentWeights {
   int64_t scales_ = 0, zeros_ = 0;  // of bytes: how many the inputs hold
   int64_t panels_ = 0;
   bool constant_ = false;
+  int64_t most_split_ = 0;  // of a direction
   Tensor packed_, packed_columns_;
 };
 

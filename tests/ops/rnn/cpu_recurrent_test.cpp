@@ -7,6 +7,7 @@
 #include "ops/rnn/cpu_plan.h"
 #include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/recurrent.h"
+#include "ops/rnn/split_bytes.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops::test {
@@ -369,6 +370,42 @@ std::vector<const ByteProducts*> byte_tables() {
   return tables;
 }
 
+/// Panels as a table wants them.
+struct BytePanels {
+  std::vector<int8_t> bytes, rests;
+  std::vector<int32_t> begin, groups;
+
+  BytePanels(std::vector<int8_t> all, const ByteProducts& simd, int64_t panels, int64_t depth) : bytes(std::move(all)) {
+    const auto block = static_cast<size_t>(4 * simd.lanes);
+    for (int64_t i = 0; simd.adds_in_16_bits && i < panels * byte_gates; ++i) {
+      begin.push_back(static_cast<int32_t>(groups.size()));
+      for (int64_t k = 0; k < depth; ++k) {
+        rests.resize((groups.size() + 1) * block);
+        int8_t* at = bytes.data() + ((i / byte_gates * depth + k) * byte_gates + i % byte_gates) * static_cast<int64_t>(block);
+        if (split_block(at, simd.lanes, &rests[groups.size() * block])) groups.push_back(static_cast<int32_t>(k));
+      }
+    }
+    begin.push_back(static_cast<int32_t>(groups.size()));
+  }
+  SplitGroups split() const { return {begin.data(), groups.data(), rests.data()}; }
+};
+
+TEST(RecurrentSimd, halves_of_bytes_fit_and_sum_to_them) {
+  for (int first = -128; first < 128; ++first)
+    for (int second = -128; second < 128; ++second) {
+      int8_t block[4] = {1, 2, static_cast<int8_t>(first), static_cast<int8_t>(second)}, rest[4] = {};
+      const bool is_split = split_block(block, 1, rest);
+      EXPECT_EQ(is_split, first + second > 128 || first + second < -128);
+      EXPECT_EQ(block[2] + rest[2], first);
+      EXPECT_EQ(block[3] + rest[3], second);
+      for (const int8_t* part : {block, rest})
+        for (int i = 0; i < 4; i += 2) {
+          EXPECT_LE(255 * (std::max<int>(part[i], 0) + std::max<int>(part[i + 1], 0)), 32767);
+          EXPECT_GE(255 * (std::min<int>(part[i], 0) + std::min<int>(part[i + 1], 0)), -32768);
+        }
+    }
+}
+
 TEST(RecurrentSimd, products_of_bytes_agree_with_loops) {
   for (const ByteProducts* simd : byte_tables()) {
     for (int64_t rows : {1, 2, 3, 4, 5, 9, 20}) {
@@ -377,9 +414,13 @@ TEST(RecurrentSimd, products_of_bytes_agree_with_loops) {
         SCOPED_TRACE(testing::Message() << simd->lanes << " lanes of " << simd->group << ", " << rows << " rows");
         std::mt19937 engine(3);
         std::vector<int8_t> bytes(static_cast<size_t>(k * columns));
-        for (int8_t& b : bytes) b = static_cast<int8_t>(engine() % 256);
+        for (int8_t& b : bytes) b = static_cast<int8_t>(groups == 7 ? static_cast<int>(engine() % 100) - 50 : engine() % 256);
+        const BytePanels packed(bytes, *simd, panels, groups);
+        if (simd->adds_in_16_bits) {
+          EXPECT_EQ(packed.groups.empty(), groups == 7);
+        }
         std::vector<int16_t> wide(static_cast<size_t>(rows * k));
-        for (int16_t& v : wide) v = static_cast<int16_t>(engine() % 256);
+        for (int16_t& v : wide) v = static_cast<int16_t>(engine() % 2 == 0 ? 255 : engine() % 256);
         std::vector<uint8_t> narrow(wide.begin(), wide.end());
         const void* a = simd->value_bytes == 2 ? static_cast<const void*>(wide.data()) : narrow.data();
         std::vector<float> scales, start(static_cast<size_t>(columns), 0.25f), sums(static_cast<size_t>(rows * columns));
@@ -391,8 +432,8 @@ TEST(RecurrentSimd, products_of_bytes_agree_with_loops) {
         }
         std::vector<QuantizedRow> ranges;
         for (int32_t r = 0; r < rows; ++r) ranges.push_back({0.01f, r + 100, r * 7 + 3});
-        simd->product({groups, panels, rows, bytes.data(), start.data(), scales.data(), zeros.data(), offsets.data(), a,
-                       k * simd->value_bytes, ranges.data(), 1, nullptr, sums.data(), columns});
+        simd->product({groups, panels, rows, packed.bytes.data(), start.data(), scales.data(), zeros.data(), offsets.data(), a,
+                       k * simd->value_bytes, ranges.data(), 1, nullptr, sums.data(), columns, packed.split()});
         for (int64_t r = 0; r < rows; ++r) {
           const QuantizedRow& q = ranges[static_cast<size_t>(r)];
           for (int64_t i = 0; i < columns; ++i) {

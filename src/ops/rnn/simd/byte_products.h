@@ -14,6 +14,14 @@ struct QuantizedRow {
   int32_t zero = 0, sum = 0;  // of all q
 };
 
+/// Where products of neighbouring bytes are added in 16 bits, two weights of one sign that sum to more than 128 might not fit. A gate's part
+/// of a group that has such is the sum of two: one in the panel, and one here.
+struct SplitGroups {
+  const int32_t* begin = nullptr;   // [count · byte_gates + 1]: where those of each panel's gates begin in what follows
+  const int32_t* groups = nullptr;  // which group of K
+  const int8_t* weights = nullptr;  // [lanes][4] of each
+};
+
 /// sums[row][panel] = start[panel] + (a[row] - a_zero) · (panel - b_zero) · a_scale · b_scale. Panels hold the values of `group`
 /// elements of K side by side, zeros behind the last: [groups of k][byte_gates][lanes][group] of i8.
 struct BytePanelProduct {
@@ -30,6 +38,7 @@ struct BytePanelProduct {
   const int32_t* row_sums;  // null: those in a_rows
   float* sums;
   int64_t sums_stride;  // floats
+  SplitGroups split;    // of ByteProducts::adds_in_16_bits
 };
 
 /// The products of one instruction set. `group` elements of K, `value_bytes` each in a row, are multiplied and added at once.
@@ -40,6 +49,7 @@ struct ByteProducts {
   void (*range)(const float* x, int64_t n, float* low, float* high);
   /// q = rint(x / scale) + zero within 0 … 255; their sum.
   int32_t (*quantize)(const float* x, int64_t n, float scale, int32_t zero, void* to);
+  bool adds_in_16_bits = false;  // SplitGroups
 };
 
 }  // namespace smelt::ops

@@ -104,7 +104,8 @@ template <class T, class X> class TreesKernel final : public Kernel {
     }
     int64_t steps = 1;
     for (const int64_t d : forest_.depths) steps += d + forest_.targets / 4;
-    threads_ = useful_threads(threads, std::min(rows_, int64_t{1} << 20) * std::min(steps, int64_t{1} << 40) * 2);
+    constexpr int64_t a_step = 8;  // a nanosecond, in useful_threads' unit
+    threads_ = useful_threads(threads, std::min(rows_, int64_t{1} << 20) * std::min(steps, int64_t{1} << 40) * a_step);
     by_rows_ = rows_ >= 2 * together;
     parts_ = by_rows_ ? 1 : std::clamp<int64_t>(static_cast<int64_t>(flat_.trees()) / (4 * together), 1, most_parts);
   }

@@ -29,8 +29,8 @@ struct Columns {
 struct Split {
   int32_t *begin, *groups;
   int8_t* weights;
-  Split(void* at, int64_t gates, int64_t most)
-      : begin(static_cast<int32_t*>(at)),
+  Split(void* packed, int64_t at, int64_t gates, int64_t most)
+      : begin(reinterpret_cast<int32_t*>(static_cast<char*>(packed) + at)),
         groups(begin + aligned(4 * (gates + 1)) / 4),
         weights(reinterpret_cast<int8_t*>(groups + aligned(4 * most) / 4)) {}
   static int64_t bytes(int64_t gates, int64_t most, int64_t block) {
@@ -120,7 +120,7 @@ void RecurrentWeights::split_groups(void* packed) const {
   const int64_t block = block_bytes(), gates = form_.gates, groups = groups_of(form_.k);
   for (int64_t d = 0; d < form_.directions; ++d) {
     char* panels = static_cast<char*>(packed) + d * direction_bytes();
-    const Split to(panels + panel_bytes(), panels_ * gates, most_split_);
+    const Split to(panels, panel_bytes(), panels_ * gates, most_split_);
     int32_t count = 0;
     for (int64_t i = 0; i < panels_ * gates; ++i) {
       to.begin[i] = count;
@@ -135,16 +135,16 @@ void RecurrentWeights::split_groups(void* packed) const {
 
 Tensor RecurrentWeights::without_room(const Tensor& with_room) {
   const int64_t room = most_split_, step = direction_bytes();
-  const auto split_of = [&](const void* packed, int64_t d, int64_t stride, int64_t most) {
-    return Split(static_cast<char*>(const_cast<void*>(packed)) + d * stride + panel_bytes(), panels_ * form_.gates, most);
+  const auto split_of = [&](const Tensor& packed, int64_t d, int64_t stride, int64_t most) {
+    return Split(const_cast<void*>(packed.raw()), d * stride + panel_bytes(), panels_ * form_.gates, most);
   };
   int64_t most = 0;
   for (int64_t d = 0; d < form_.directions; ++d)
-    most = std::max<int64_t>(most, split_of(with_room.raw(), d, step, room).begin[panels_ * form_.gates]);
+    most = std::max<int64_t>(most, split_of(with_room, d, step, room).begin[panels_ * form_.gates]);
   most_split_ = round_up(most, 16);  // so that no part is rounded up
   Tensor packed = Tensor::zeros(DType::u8, {form_.directions * direction_bytes()});
   for (int64_t d = 0; d < form_.directions; ++d) {
-    const Split from = split_of(with_room.raw(), d, step, room), to = split_of(packed.raw(), d, direction_bytes(), most_split_);
+    const Split from = split_of(with_room, d, step, room), to = split_of(packed, d, direction_bytes(), most_split_);
     std::copy_n(static_cast<const char*>(with_room.raw()) + d * step, panel_bytes(),
                 static_cast<char*>(packed.raw()) + d * direction_bytes());
     std::copy_n(from.begin, panels_ * form_.gates + 1, to.begin);
@@ -225,7 +225,7 @@ void RecurrentWeights::pack_columns(const void* panels, const void* scale, const
       int32_t sum = -static_cast<int32_t>(form_.k) * zero_point;
       for (int64_t k = 0; k < groups * group; ++k) sum += column[k / group * group * form_.gates * lanes + k % group];
       if (splits()) {
-        const Split split(const_cast<int8_t*>(packed) + panel_bytes(), panels_ * form_.gates, most_split_);
+        const Split split(const_cast<int8_t*>(packed), panel_bytes(), panels_ * form_.gates, most_split_);
         const int64_t of_gate = panel * form_.gates + gate;
         for (int64_t s = split.begin[of_gate]; s < split.begin[of_gate + 1]; ++s)
           for (int64_t k = 0; k < group; ++k) sum += split.weights[s * block_bytes() + i % lanes * group + k];
@@ -252,7 +252,7 @@ void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_
   const int64_t groups = groups_of(form_.k);
   SplitGroups split;
   if (splits()) {
-    const Split all_split(const_cast<char*>(packed) + panel_bytes(), panels_ * form_.gates, most_split_);
+    const Split all_split(const_cast<char*>(packed), panel_bytes(), panels_ * form_.gates, most_split_);
     split = {all_split.begin + begin * form_.gates, all_split.groups, all_split.weights};
   }
   byte_products().product({groups, end - begin, rows.count,

@@ -12,9 +12,9 @@ inline bool split_block(int8_t* block, int64_t lanes, int8_t* rest) {
   constexpr int most_of_one_sign = 128;  // 255 times as much fits 16 bits
   bool fits = true;
   for (int64_t i = 0; i < 4 * lanes; i += 2) {
-    const int first = block[i], second = block[i + 1];
-    fits = fits && std::max(first, 0) + std::max(second, 0) <= most_of_one_sign &&
-           std::min(first, 0) + std::min(second, 0) >= -most_of_one_sign;
+    const int8_t first = block[i], second = block[i + 1];
+    fits = fits && std::max<int>(first, 0) + std::max<int>(second, 0) <= most_of_one_sign &&
+           std::min<int>(first, 0) + std::min<int>(second, 0) >= -most_of_one_sign;
   }
   if (fits) return false;
   for (int64_t i = 0; i < 4 * lanes; ++i) {

@@ -113,12 +113,50 @@ template <int rows> SMELT_INLINE void quads_tile(const BytePanelProduct& p, int6
   for (int r = 0; r < rows; ++r) finish(p, n, first + r, v[r]);
 }
 
+/// The sums of `count` gates from `gate` on, in 32 bits: a lane's two, of the first and of the last two of its weights, lie beside each other.
+template <int rows, int count>
+SMELT_INLINE void wide_quads(const BytePanelProduct& p, int64_t n, int64_t first, int gate, I32 (&sums)[rows][gates]) {
+  constexpr int64_t block = 4 * lanes;
+  const int8_t* panel = p.panels + (n * p.groups * gates + gate) * block;
+  const char* a = static_cast<const char*>(p.a) + first * p.a_stride;
+  __m256i v[rows][count][2];
+  for (auto& row : v)
+    for (auto& of_gate : row) of_gate[0] = of_gate[1] = _mm256_setzero_si256();
+  for (int64_t i = 0; i < p.groups; ++i, panel += gates * block) {
+    __m256i x[rows];
+    for (int r = 0; r < rows; ++r) x[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(group_of(a, r * p.a_stride + 4 * i)));
+    for (int g = 0; g < count; ++g) {
+      for (int half = 0; half < 2; ++half) {
+        const auto* at = reinterpret_cast<const __m128i*>(panel + g * block + half * block / 2);
+        const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128(at));
+        for (int r = 0; r < rows; ++r) v[r][g][half] = _mm256_add_epi32(v[r][g][half], _mm256_madd_epi16(x[r], b));
+      }
+    }
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int g = 0; g < count; ++g)
+      sums[r][gate + g] = {_mm256_permute4x64_epi64(_mm256_hadd_epi32(v[r][g][0], v[r][g][1]), 0b11'01'10'00)};
+}
+
+template <int rows> SMELT_INLINE void wide_quads_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+  constexpr int at_once = gates / rows;  // as many as registers have room for
+  I32 sums[rows][gates];
+  for (int gate = 0; gate < gates; gate += at_once) wide_quads<rows, at_once>(p, n, first, gate, sums);
+  for (int r = 0; r < rows; ++r) finish(p, n, first + r, sums[r]);
+}
+
 constexpr int quads_rows = 2;
 
 void product_of_quads(const BytePanelProduct& p) {
   for (int64_t n = 0; n < p.count; ++n) {
-    for (int64_t r = 0; r < p.rows; r += quads_rows)
-      with_rows<quads_rows>(p.rows - r, [&]<int rows>() { quads_tile<rows>(p, n, r); });
+    for (int64_t r = 0; r < p.rows; r += quads_rows) {
+      with_rows<quads_rows>(p.rows - r, [&]<int rows>() {
+        if (p.split.begin)
+          quads_tile<rows>(p, n, r);
+        else
+          wide_quads_tile<rows>(p, n, r);
+      });
+    }
   }
 }
 #endif

@@ -69,20 +69,11 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
     zeros_ = has_zero ? elements(b.inputs[form.scale + 1].shape) : 0;
     constant_ = constant_ && b.constant(form.scale) && (!has_zero || b.constant(form.scale + 1));
   }
-  if (!constant_) {
-    if (splits()) most_split_ = all_groups();
-    return;
-  }
+  if (!constant_) return;
   const auto make = [&] {
-    if (!splits()) {
-      Tensor t = Tensor::empty(DType::u8, {form_.directions * direction_bytes()});
-      pack_panels(weights->raw(), t.raw(), 1);
-      return t;
-    }
-    most_split_ = all_groups();
-    Tensor with_room = Tensor::zeros(DType::u8, {form_.directions * direction_bytes()});
-    pack_panels(weights->raw(), with_room.raw(), 1);
-    return without_room(with_room);
+    Tensor t = Tensor::zeros(DType::u8, {form_.directions * panel_bytes()});
+    pack_panels(weights->raw(), t.raw(), 1);
+    return bytes() && byte_products().adds_in_16_bits ? split(std::move(t)) : t;
   };
   const std::string name = Key("recurrent")
                                .field(form_.hidden)
@@ -92,11 +83,9 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
                                .field(form_.all_gates)
                                .text();
   packed_ = b.weights ? b.weights->packed(*weights, name, make) : make();
-  if (splits()) {  // whoever packed it says how many there are
-    most_split_ = 0;
-    const int64_t none = direction_bytes(), each = 4 + block_bytes();
-    most_split_ = (packed_.nbytes() / form_.directions - none) / each;
-  }
+  // Whoever packed it says whether there are split groups, and how many.
+  if (const int64_t more = packed_.nbytes() / form_.directions - panel_bytes(); more > 0)
+    most_split_ = (more - Split::bytes(panels_ * form_.gates, 0, 0)) / (4 + block_bytes());
   if (bytes()) {
     packed_columns_ = Tensor::empty(DType::f32, {form_.directions * 3 * columns()});
     const Tensor* zero = b.constant(form_.scale + 1);
@@ -104,8 +93,6 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
   }
 }
 
-bool RecurrentWeights::splits() const { return bytes() && byte_products().adds_in_16_bits; }
-int64_t RecurrentWeights::all_groups() const { return groups_of(form_.k) * panels_ * form_.gates; }
 int64_t RecurrentWeights::block_bytes() const { return byte_products().group * simd_->lanes; }
 
 int64_t RecurrentWeights::panel_bytes() const {
@@ -113,43 +100,45 @@ int64_t RecurrentWeights::panel_bytes() const {
 }
 
 int64_t RecurrentWeights::direction_bytes() const {
-  return panel_bytes() + (splits() ? Split::bytes(panels_ * form_.gates, most_split_, block_bytes()) : 0);
+  return panel_bytes() + (most_split_ ? Split::bytes(panels_ * form_.gates, *most_split_, block_bytes()) : 0);
 }
 
-void RecurrentWeights::split_groups(void* packed) const {
-  const int64_t block = block_bytes(), gates = form_.gates, groups = groups_of(form_.k);
+Tensor RecurrentWeights::split(Tensor panels) const {
+  constexpr int64_t most_of_groups = 8;  // one in so many costs what an eighth of the weights do; all of them would double these
+  const int64_t block = block_bytes(), gates = form_.gates, groups = groups_of(form_.k), of_direction = panels_ * gates;
+  struct Found {
+    std::vector<int32_t> begin, groups;
+    std::vector<int8_t> weights;
+  };
+  std::vector<Found> found(static_cast<size_t>(form_.directions));
+  Tensor halved = panels.clone();
+  int64_t most = 0;
   for (int64_t d = 0; d < form_.directions; ++d) {
-    char* panels = static_cast<char*>(packed) + d * direction_bytes();
-    const Split to(panels, panel_bytes(), panels_ * gates, most_split_);
-    int32_t count = 0;
-    for (int64_t i = 0; i < panels_ * gates; ++i) {
-      to.begin[i] = count;
+    Found& f = found[static_cast<size_t>(d)];
+    int8_t* of = reinterpret_cast<int8_t*>(halved.data<uint8_t>() + d * panel_bytes());
+    for (int64_t i = 0; i < of_direction; ++i) {
+      f.begin.push_back(static_cast<int32_t>(f.groups.size()));
       for (int64_t k = 0; k < groups; ++k) {
-        int8_t* at = reinterpret_cast<int8_t*>(panels) + ((i / gates * groups + k) * gates + i % gates) * block;
-        if (split_block(at, simd_->lanes, to.weights + count * block)) to.groups[count++] = static_cast<int32_t>(k);
+        f.weights.resize((f.groups.size() + 1) * static_cast<size_t>(block));
+        int8_t* at = of + ((i / gates * groups + k) * gates + i % gates) * block;
+        if (split_block(at, simd_->lanes, &f.weights[f.groups.size() * static_cast<size_t>(block)]))
+          f.groups.push_back(static_cast<int32_t>(k));
       }
     }
-    to.begin[panels_ * gates] = count;
+    f.begin.push_back(static_cast<int32_t>(f.groups.size()));
+    most = std::max<int64_t>(most, std::ssize(f.groups));
   }
-}
-
-Tensor RecurrentWeights::without_room(const Tensor& with_room) {
-  const int64_t room = most_split_, step = direction_bytes();
-  const auto split_of = [&](const Tensor& packed, int64_t d, int64_t stride, int64_t most) {
-    return Split(const_cast<void*>(packed.raw()), d * stride + panel_bytes(), panels_ * form_.gates, most);
-  };
-  int64_t most = 0;
-  for (int64_t d = 0; d < form_.directions; ++d)
-    most = std::max<int64_t>(most, split_of(with_room, d, step, room).begin[panels_ * form_.gates]);
-  most_split_ = round_up(most, 16);  // so that no part is rounded up
-  Tensor packed = Tensor::zeros(DType::u8, {form_.directions * direction_bytes()});
+  if (most_of_groups * most > groups * of_direction) return panels;
+  most = round_up(most, 16);  // so that no part is rounded up
+  const int64_t step = panel_bytes() + Split::bytes(of_direction, most, block);
+  Tensor packed = Tensor::zeros(DType::u8, {form_.directions * step});
   for (int64_t d = 0; d < form_.directions; ++d) {
-    const Split from = split_of(with_room, d, step, room), to = split_of(packed, d, direction_bytes(), most_split_);
-    std::copy_n(static_cast<const char*>(with_room.raw()) + d * step, panel_bytes(),
-                static_cast<char*>(packed.raw()) + d * direction_bytes());
-    std::copy_n(from.begin, panels_ * form_.gates + 1, to.begin);
-    std::copy_n(from.groups, most, to.groups);
-    std::copy_n(from.weights, most * block_bytes(), to.weights);
+    const Found& f = found[static_cast<size_t>(d)];
+    std::copy_n(halved.data<uint8_t>() + d * panel_bytes(), panel_bytes(), packed.data<uint8_t>() + d * step);
+    const Split to(packed.raw(), d * step + panel_bytes(), of_direction, most);
+    std::ranges::copy(f.begin, to.begin);
+    std::ranges::copy(f.groups, to.groups);
+    std::copy_n(f.weights.data(), std::ssize(f.groups) * block, to.weights);
   }
   return packed;
 }
@@ -197,7 +186,6 @@ void RecurrentWeights::pack_panels(const void* from, void* to, int threads) cons
       }
     }
   });
-  if (splits()) split_groups(to);
 }
 
 void RecurrentWeights::pack_columns(const void* panels, const void* scale, const void* zero, void* to) const {
@@ -224,8 +212,8 @@ void RecurrentWeights::pack_columns(const void* panels, const void* scale, const
       const int8_t* column = packed + (panel * groups * form_.gates * lanes + i % (form_.gates * lanes)) * group;
       int32_t sum = -static_cast<int32_t>(form_.k) * zero_point;
       for (int64_t k = 0; k < groups * group; ++k) sum += column[k / group * group * form_.gates * lanes + k % group];
-      if (splits()) {
-        const Split split(const_cast<int8_t*>(packed), panel_bytes(), panels_ * form_.gates, most_split_);
+      if (most_split_) {
+        const Split split(const_cast<int8_t*>(packed), panel_bytes(), panels_ * form_.gates, *most_split_);
         const int64_t of_gate = panel * form_.gates + gate;
         for (int64_t s = split.begin[of_gate]; s < split.begin[of_gate + 1]; ++s)
           for (int64_t k = 0; k < group; ++k) sum += split.weights[s * block_bytes() + i % lanes * group + k];
@@ -251,8 +239,8 @@ void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_
   const Columns c(const_cast<void*>(all), direction, columns());
   const int64_t groups = groups_of(form_.k);
   SplitGroups split;
-  if (splits()) {
-    const Split all_split(const_cast<char*>(packed), panel_bytes(), panels_ * form_.gates, most_split_);
+  if (most_split_) {
+    const Split all_split(const_cast<char*>(packed), panel_bytes(), panels_ * form_.gates, *most_split_);
     split = {all_split.begin + begin * form_.gates, all_split.groups, all_split.weights};
   }
   byte_products().product({groups, end - begin, rows.count,

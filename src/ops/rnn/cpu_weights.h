@@ -2,6 +2,7 @@
 // constant, in every run otherwise.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ops/core/tactic.h"
@@ -51,15 +52,11 @@ class RecurrentWeights {
                 float* sums, int64_t sums_stride) const;
 
  private:
-  bool splits() const;              // groups, where that is needed
-  int64_t all_groups() const;       // of a direction's gates
   int64_t block_bytes() const;      // of a gate's part of a group
   int64_t panel_bytes() const;      // of one direction
   int64_t direction_bytes() const;  // with its split groups
-  /// Splits packed panels' groups where it is needed; there is room for most_split_ in each direction.
-  void split_groups(void* packed) const;
-  /// A copy with room for those that there are.
-  Tensor without_room(const Tensor& packed);
+  /// Constant panels with the groups split that need it: as they are where these are many.
+  Tensor split(Tensor panels) const;
   void pack_panels(const void* from, void* to, int threads) const;
   void pack_columns(const void* panels, const void* scale, const void* zero, void* to) const;
 
@@ -69,7 +66,7 @@ class RecurrentWeights {
   int64_t scales_ = 0, zeros_ = 0;  // of bytes: how many the inputs hold
   int64_t panels_ = 0;
   bool constant_ = false;
-  int64_t most_split_ = 0;  // of a direction
+  std::optional<int64_t> most_split_;  // groups of a direction; nothing where none is, though they are many
   Tensor packed_, packed_columns_;
 };
 

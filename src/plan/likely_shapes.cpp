@@ -1,9 +1,21 @@
 #include "plan/likely_shapes.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
 namespace smelt::plan {
+namespace {
+
+/// Whether a guess would be a lot of memory if it were run.
+bool is_large(const Shape& shape) {
+  constexpr double most_elements = 1 << 24;
+  double count = 1;
+  for (const int64_t n : shape) count *= static_cast<double>(n);
+  return count > most_elements;
+}
+
+}  // namespace
 
 std::vector<std::vector<Shape>> likely_shapes(const Graph& g) {
   std::set<std::string> batches;
@@ -36,6 +48,7 @@ std::vector<std::vector<Shape>> likely_shapes(const Graph& g) {
                                                                    : most);
       }
     }
+    if (std::ranges::any_of(shapes, is_large)) all.pop_back();
   }
   return all;
 }

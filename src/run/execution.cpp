@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/booleans.h"
@@ -74,6 +75,8 @@ void ExecutionImpl::get_ready() {
     } catch (const Error& e) {
       if (e.code() == ExitCode::stopped) throw;
       info("{}: not planned for extents that were guessed: {}", plan_->graph().name, e.what());
+    } catch (const std::bad_alloc&) {
+      return;  // a run asks for memory again
     }
   }
 }

@@ -38,6 +38,10 @@ TEST(LikelyShapes, have_one_image_of_a_line_of_text) {
   EXPECT_THAT(all, Contains(ElementsAre(Shape{1, 3, 32, 128})));
 }
 
+TEST(LikelyShapes, are_none_of_those_that_are_large) {
+  EXPECT_THAT(likely_shapes(with_inputs({SymShape(6, Dim())})), ElementsAre(ElementsAre(Shape{1, 1, 1, 1, 1, 1})));
+}
+
 TEST(LikelyShapes, keep_what_is_known_and_a_batch_wherever_it_stands) {
   const auto all = likely_shapes(
       with_inputs({{Dim("batch"), Dim("length")}, {Dim(2), Dim("batch"), Dim(64)}, {Dim("steps")}, {Dim(), Dim()}}));

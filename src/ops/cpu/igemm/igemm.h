@@ -96,8 +96,8 @@ class ByteQuads;
 /// One run's memory.
 struct Run {
   bool integer = false;  // 16-bit pairs and 32-bit sums instead of floats; only with `finish`
-  const ByteQuads* quads =
-      nullptr;  // of `integer`: quads of bytes instead, and `b` is theirs; a row's parts lie one behind the other
+  /// Of `integer`: instead of pairs. `b` is theirs, and a row's parts lie one behind the other.
+  const ByteQuads* quads = nullptr;
   const Rows* rows = nullptr;
   const float* b = nullptr;     // packed; 8-bit integers with Schedule::narrow
   const float* bias = nullptr;  // of all columns, and as many as a panel has behind the last; null: none

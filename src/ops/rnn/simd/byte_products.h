@@ -17,8 +17,7 @@ struct QuantizedRow {
 /// Where products of neighbouring bytes are added in 16 bits, two weights of one sign that sum to more than 128 might not fit. A gate's part
 /// of a group that has such is the sum of two: one in the panel, and one here. Without these all are added in 32 bits, in twice the time.
 struct SplitGroups {
-  const int32_t* begin =
-      nullptr;  // [count · byte_gates + 1]: where those of each panel's gates begin in what follows; null: none is split
+  const int32_t* begin = nullptr;   // [count · byte_gates + 1]: where each panel's gates begin in what follows; null: none
   const int32_t* groups = nullptr;  // which group of K
   const int8_t* weights = nullptr;  // [lanes][4] of each
 };

@@ -82,10 +82,9 @@ bool is_conv(const Node& node) {
 }
 
 bool leaves_taps_out(const Problem& p) {
-  bool several = false;
-  for (size_t a = 0; a < p.stride.size(); ++a)
-    several |= p.stride[a] > 1 && p.w[a + 2] > p.stride[a] && p.w[a + 2] % p.stride[a] == 0;
-  return p.transposed && several;
+  bool divided = false;
+  for (size_t a = 0; a < p.stride.size(); ++a) divided |= p.stride[a] > 1 && p.w[a + 2] % p.stride[a] == 0;
+  return p.transposed && divided;
 }
 
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }

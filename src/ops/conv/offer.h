@@ -31,9 +31,10 @@ struct Request {
 /// The constant bias; not valid() when there is none.
 Tensor bias(const BoundNode& node, const Arguments& at);
 
-/// A transposed one whose results have several taps along an axis that its stride divides. oneDNN 3.2's products for it ("brgconv_strided")
-/// give wrong sums where these are made in several parts and something is done to them, a bias added or a post-operation: it is done to a
-/// part. Without either they are right (tests/ops/conv/transposed_conv_test.cpp).
+/// A transposed one whose stride divides its window along an axis, so that a result has not all of the taps. oneDNN 3.2's products for it
+/// ("brgconv_strided") give wrong sums where these are made in several parts and something is done to them, a bias added or a
+/// post-operation: it is done to a part. How many parts there are depends on channels, taps and caches: 4 x 4 by 4 of 256 channels, 3 x 3
+/// by 3 of 512, 8 x 8 x 8 by 8 of 16. Without either they are right (tests/ops/conv/transposed_conv_test.cpp).
 bool leaves_taps_out(const Problem& p);
 
 void offer_indirect(const Request& r, Offer& offer);          // "avx2": src/ops/cpu/igemm

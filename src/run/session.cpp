@@ -49,6 +49,7 @@ struct Session::State {
 
   explicit State(std::shared_ptr<const Plan> p) : plan(std::dynamic_pointer_cast<const run::PlanImpl>(std::move(p))) {
     if (!plan) fail_usage("a Session needs a plan made by Plan::build");
+    if (!plan->backend().is_host()) return;
     auto first = std::make_unique<run::ExecutionImpl>(plan);
     first->get_ready();
     idle.push_back(std::move(first));

@@ -9,11 +9,11 @@
 #include "base/number.h"
 #include "ops/core/align.h"
 #include "ops/cpu/igemm/igemm.h"
+#include "ops/cpu/integer/sixteen_bits.h"
 
 namespace smelt::ops::igemm {
 namespace {
 
-constexpr int32_t most_of_one_sign = 128;  // 255 times as much fits 16 bits
 /// A rest takes about as long as 25 multiply-adds of a tile: one in so many elements of B costs an eighth of what quads save.
 constexpr int64_t elements_a_rest = 200;
 
@@ -36,8 +36,8 @@ template <class F> void fit(std::array<int32_t, 2>& pair, F&& rest) {
   };
   for (const size_t which : {0, 1}) take(which, pair[which] - std::clamp(pair[which], -128, 127));  // of zero points
   for (const int32_t sign : {1, -1}) {
-    const int32_t first = std::max(0, sign * pair[0]), second = std::max(0, sign * pair[1]);
-    take(first >= second ? 0 : 1, sign * std::max(0, first + second - most_of_one_sign));
+    const size_t larger = sign * pair[0] >= sign * pair[1] ? 0 : 1;
+    take(larger, sign * std::max(0, integer::beyond_16_bits(pair[0], pair[1], sign)));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "ops/cpu/integer/sixteen_bits.h"
 #include "ops/cpu/onednn/primitive.h"
 
 namespace smelt::ops::onednn {
@@ -34,8 +35,7 @@ std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_sig
   if (is_signed && !names(implementation, "amx"))
     return refuse(Reason::not_exact, "{} shifts signed bytes by 128, and may make up for that wrongly", implementation);
   if (!has_dot_products(implementation)) {
-    // 2 · 255 · 64 = 32640: two products fit 16 bits whatever the image.
-    constexpr int32_t safe = 64;
+    constexpr int32_t safe = integer::most_of_one_sign / 2;
     const int32_t magnitude = std::max(r.largest, -r.smallest);
     if (magnitude > safe) {
       return refuse(
